@@ -1,0 +1,78 @@
+//! The one error type. Every refusal has a stable `kind` (HARDENING.md lists them) and a sentence that says what was found
+//! and what was expected. Only `page/` turns it into words on screen.
+//!
+//! Invariant: an `Error` crosses the worker boundary unchanged, so it holds text only.
+
+use serde::{Deserialize, Serialize};
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// One line per variant: the name in Rust and the stable kind that JavaScript sees. The payload is the whole sentence.
+macro_rules! errors {
+    ($($variant:ident = $kind:literal,)*) => {
+        #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+        pub enum Error {
+            $(#[error("{0}")] $variant(String),)*
+        }
+
+        impl Error {
+            /// The stable, kebab-case name of the variant, for programs.
+            pub fn kind(&self) -> &'static str {
+                match self {
+                    $(Error::$variant(_) => $kind,)*
+                }
+            }
+        }
+    };
+}
+
+errors! {
+    // The file (gguf/)
+    Truncated = "truncated",
+    NotGguf = "not-gguf",
+    UnsupportedVersion = "unsupported-version",
+    WrongEndian = "wrong-endian",
+    CountTooLarge = "count-too-large",
+    StringTooLong = "string-too-long",
+    BadKey = "bad-key",
+    DuplicateKey = "duplicate-key",
+    BadType = "bad-type",
+    BadValue = "bad-value",
+    ArrayTooLong = "array-too-long",
+    NestedTooDeep = "nested-too-deep",
+    BadAlignment = "bad-alignment",
+    BadName = "bad-name",
+    DuplicateTensor = "duplicate-tensor",
+    BadDims = "bad-dims",
+    DimTooLarge = "dim-too-large",
+    ShapeOverflow = "shape-overflow",
+    UnsupportedQuantization = "unsupported-quantization",
+    BlockMismatch = "block-mismatch",
+    OffsetMisaligned = "offset-misaligned",
+    OffsetOutOfRange = "offset-out-of-range",
+    OverlappingTensors = "overlapping-tensors",
+    // What the file says (model/, tokenizer/)
+    MissingMetadata = "missing-metadata",
+    MissingTensor = "missing-tensor",
+    UnsupportedArchitecture = "unsupported-architecture",
+    BadHyperparameter = "bad-hyperparameter",
+    ShapeMismatch = "shape-mismatch",
+    BadTokenizer = "bad-tokenizer",
+    TooLarge = "too-large",
+    // Where the file comes from (fetch/)
+    Network = "network",
+    HttpStatus = "http-status",
+    HashMismatch = "hash-mismatch",
+    // Calls (protocol, generate/, sampling/, backend/)
+    BadOption = "bad-option",
+    UnsupportedOption = "unsupported-option",
+    NoModel = "no-model",
+    Busy = "busy",
+    EmptyPrompt = "empty-prompt",
+    PromptTooLong = "prompt-too-long",
+    BadToken = "bad-token",
+    NonFiniteLogits = "non-finite-logits",
+    Cancelled = "cancelled",
+    Backend = "backend",
+    EngineFailed = "engine-failed",
+}

@@ -1,0 +1,33 @@
+//! Nucleus: a small quantized language model in the browser, one token at a time.
+//!
+//! Modules in reading order, along the data flow (ARCHITECTURE.md tells the whole story):
+//!
+//! `fetch` bytes -> `gguf` directory -> `model` plan + weights -> `backend` logits -> `sampling` distribution ->
+//! `generate` step record -> `protocol` event -> `page`.
+
+pub mod clock;
+pub mod error;
+pub mod protocol;
+
+#[cfg(feature = "engine")]
+pub mod quant;
+#[cfg(feature = "engine")]
+pub mod gguf;
+#[cfg(feature = "engine")]
+pub mod model;
+#[cfg(feature = "engine")]
+pub mod tokenizer;
+#[cfg(feature = "engine")]
+pub mod backend;
+#[cfg(feature = "engine")]
+pub mod sampling;
+#[cfg(feature = "engine")]
+pub mod generate;
+#[cfg(all(feature = "engine", target_arch = "wasm32"))]
+pub mod fetch;
+#[cfg(all(feature = "engine", target_arch = "wasm32"))]
+pub mod engine;
+#[cfg(all(feature = "page", target_arch = "wasm32"))]
+pub mod page;
+
+pub use error::{Error, Result};

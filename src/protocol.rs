@@ -1,0 +1,290 @@
+//! What page and engine say to each other: [`Request`]s one way, [`Reply`]s the other. Plain data, encoded with postcard into
+//! one byte buffer per message; a local file rides beside its `Load` request as a Blob.
+//!
+//! Invariant: no handles, no closures, no platform types; both wasm binaries are built from the same commit, so the
+//! encoding needs no versioning.
+
+use crate::error::Error;
+use serde::{Deserialize, Serialize};
+
+/// A command with the number that its replies carry.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    pub id: u32,
+    pub command: Command,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Command {
+    /// -> `Progress`*, then `Loaded`.
+    Load { source: Source, options: LoadOptions },
+    /// -> `Done`. Drops model and cache.
+    Unload,
+    /// -> `Tokens`. `special`: control tokens in `text` are parsed.
+    Tokenize { text: String, special: bool },
+    /// -> `Text`.
+    Detokenize { ids: Vec<u32> },
+    /// One forward pass from an empty cache -> `Logits` of the last position, whole vocabulary.
+    Logits { ids: Vec<u32> },
+    /// -> `Prefill`*, `Step`*, then `Finished`.
+    Generate { options: GenerateOptions, credit: Credit },
+    /// Lets the run that request `run` started go on until it has made `credit` steps in all. No reply of its own.
+    Grant { run: u32, credit: Credit },
+    /// Ends the run in progress, if any (which then replies `Finished` with `Cancelled`) -> `Done`.
+    Stop,
+    /// -> `Diagnostics`.
+    Diagnostics,
+}
+
+/// How far a run may go before it waits for the page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Credit {
+    /// Until it has made this many steps, counted from the start of the run.
+    Steps(u32),
+    /// To its end: the page is not pacing it.
+    Unlimited,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Source {
+    Url(String),
+    /// The Blob beside the message.
+    Blob { name: String },
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadOptions {
+    /// Positions the KV cache may hold; default: the model's own, at most 4096.
+    pub context_length: Option<u32>,
+    /// Lower-case hex; the file is refused when it differs.
+    pub sha256: Option<String>,
+}
+
+/// The whole of a run. Defaults as in `www/nucleus.d.ts`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GenerateOptions {
+    pub prompt: Prompt,
+    pub max_new_tokens: u32,
+    pub sampling: SamplingOptions,
+    pub stop: Vec<String>,
+    pub ignore_eos: bool,
+    pub max_time_ms: Option<f64>,
+    pub kv_cache: bool,
+    /// How many candidates a step reports.
+    pub candidates: u32,
+    /// Tokens to take instead of drawing, one per step, before drawing begins.
+    pub force_ids: Vec<u32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Prompt {
+    Text { text: String, special: bool },
+    Ids(Vec<u32>),
+}
+
+/// The decoding chain, in the order in which it is applied (Hugging Face's order, SEMANTICS.md).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SamplingOptions {
+    /// Negative logits are multiplied, others divided, once per distinct token of prompt and text; 1 is off.
+    pub repetition_penalty: f32,
+    /// 0 is greedy.
+    pub temperature: f32,
+    /// Keeps the k best, ties with the k-th included; 0 is off.
+    pub top_k: u32,
+    /// Keeps a token iff the mass strictly above it is below this; 1 is off, 0 keeps one.
+    pub top_p: f32,
+    /// Keeps p >= min_p * p_max; 0 is off.
+    pub min_p: f32,
+    pub seed: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    /// The request this answers.
+    pub id: u32,
+    pub event: Event,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Event {
+    Progress(LoadProgress),
+    Loaded(ModelInfo),
+    Tokens(Vec<TokenPiece>),
+    Text(String),
+    Logits(Vec<f32>),
+    /// The prompt: positions computed so far, of how many.
+    Prefill { done: u32, total: u32 },
+    Step(StepRecord),
+    Finished(RunResult),
+    Done,
+    Diagnostics(Diagnostics),
+    /// The request ends here.
+    Failed(Error),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LoadPhase {
+    Download,
+    Parse,
+    Upload,
+    SelfTest,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadProgress {
+    pub phase: LoadPhase,
+    /// Bytes in `Download` and `Upload`; otherwise parts of the work.
+    pub received: u64,
+    pub total: Option<u64>,
+}
+
+/// `ModelInfo` of the JavaScript API.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelInfo {
+    pub name: String,
+    pub architecture: String,
+    /// The commonest format by bytes, e.g. `Q4_1`.
+    pub quantization: String,
+    pub parameters: u64,
+    pub bytes: u64,
+    pub vocab_size: u32,
+    pub context_length: u32,
+    pub layers: u32,
+    pub embedding: u32,
+    pub heads: u32,
+    pub kv_heads: u32,
+    pub backend: String,
+    pub backend_reason: String,
+    /// The engine build, e.g. `simd128`.
+    pub build: String,
+    pub threads: u32,
+    /// Bytes of wasm memory after loading.
+    pub memory_bytes: u64,
+    /// Bytes that one position takes in the KV cache.
+    pub kv_bytes_per_position: u64,
+    pub load_ms: f64,
+    pub has_chat_template: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TokenPiece {
+    pub id: u32,
+    /// The token's own bytes; a control token's are its name.
+    pub bytes: Vec<u8>,
+}
+
+/// One candidate of a step. Candidates come in descending probability; ids break ties.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Candidate {
+    pub id: u32,
+    pub bytes: Vec<u8>,
+    /// As the model gave it.
+    pub logit: f32,
+    /// Softmax of the model's logits: temperature 1, nothing filtered.
+    pub p_raw: f32,
+    /// After penalties and temperature, nothing filtered.
+    pub p_temperature: f32,
+    /// As drawn from: 0 when cut.
+    pub p_final: f32,
+    /// Running sum, this one included, of the probability that top-p looks at (after temperature and top-k).
+    pub cumulative: f32,
+    pub kept: bool,
+}
+
+/// One step of a run: what was computed, what could have been drawn, and what was.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepRecord {
+    /// 0 for the first new token.
+    pub index: u32,
+    /// The token's place in the sequence: prompt tokens + index.
+    pub position: u32,
+    /// Positions in the KV cache when the draw was made.
+    pub kv_length: u32,
+    /// Positions that went through the model for this step: 1 with the cache, all of them without (and for the prompt).
+    pub positions_computed: u32,
+    pub id: u32,
+    /// The text that this step released: whole characters, nothing that could still become a stop string.
+    pub text: String,
+    pub bytes: Vec<u8>,
+    /// Place of the token among all candidates, 0 the likeliest.
+    pub rank: u32,
+    /// The probability it was drawn with.
+    pub p: f32,
+    /// -log2 of the model's own probability (`p_raw`).
+    pub surprisal_bits: f32,
+    /// The uniform draw in [0, 1); none when greedy or forced.
+    pub u: Option<f64>,
+    pub candidates: Vec<Candidate>,
+    /// How many tokens were kept, of the whole vocabulary.
+    pub nucleus_size: u32,
+    /// Their probability before renormalisation (after temperature).
+    pub nucleus_mass: f32,
+    /// Entropy of the model's own distribution (temperature 1).
+    pub entropy_bits: f32,
+    pub ms: StepMs,
+}
+
+/// Where the time of a step went, milliseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepMs {
+    pub total: f64,
+    pub forward: f64,
+    pub sample: f64,
+    pub readback: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StopReason {
+    Eos,
+    Stop,
+    Length,
+    Context,
+    Cancelled,
+    Time,
+}
+
+impl StopReason {
+    /// As the JavaScript API spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StopReason::Eos => "eos",
+            StopReason::Stop => "stop",
+            StopReason::Length => "length",
+            StopReason::Context => "context",
+            StopReason::Cancelled => "cancelled",
+            StopReason::Time => "time",
+        }
+    }
+}
+
+/// A finished run and its three speeds (SEMANTICS.md, "Speed figures").
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    pub text: String,
+    pub ids: Vec<u32>,
+    pub stop_reason: StopReason,
+    pub prompt_tokens: u32,
+    pub new_tokens: u32,
+    pub seed: u64,
+    /// From the start of the run to its first token.
+    pub ttft_ms: f64,
+    pub prefill_ms: f64,
+    pub prefill_tokens_per_s: f64,
+    /// From the first token to the last.
+    pub decode_ms: f64,
+    /// (n - 1) / decode time; 0 for fewer than two tokens.
+    pub decode_tokens_per_s: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Diagnostics {
+    pub version: String,
+    pub build: String,
+    pub backend: String,
+    pub memory_bytes: u64,
+    pub model: Option<ModelInfo>,
+    /// What the load's self-test found.
+    pub self_test: Option<String>,
+    /// Kind and sentence of the last failed request.
+    pub last_error: Option<(String, String)>,
+}
