@@ -1,1 +1,3 @@
-fn main(){ nucleus::touch() }
+fn main() {
+    nucleus::touch()
+}
