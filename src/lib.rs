@@ -10,24 +10,24 @@ pub mod error;
 pub mod protocol;
 
 #[cfg(feature = "engine")]
-pub mod quant;
+pub mod backend;
+#[cfg(all(feature = "engine", target_arch = "wasm32"))]
+pub mod engine;
+#[cfg(all(feature = "engine", target_arch = "wasm32"))]
+pub mod fetch;
+#[cfg(feature = "engine")]
+pub mod generate;
 #[cfg(feature = "engine")]
 pub mod gguf;
 #[cfg(feature = "engine")]
 pub mod model;
+#[cfg(all(feature = "page", target_arch = "wasm32"))]
+pub mod page;
 #[cfg(feature = "engine")]
-pub mod tokenizer;
-#[cfg(feature = "engine")]
-pub mod backend;
+pub mod quant;
 #[cfg(feature = "engine")]
 pub mod sampling;
 #[cfg(feature = "engine")]
-pub mod generate;
-#[cfg(all(feature = "engine", target_arch = "wasm32"))]
-pub mod fetch;
-#[cfg(all(feature = "engine", target_arch = "wasm32"))]
-pub mod engine;
-#[cfg(all(feature = "page", target_arch = "wasm32"))]
-pub mod page;
+pub mod tokenizer;
 
 pub use error::{Error, Result};

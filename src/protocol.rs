@@ -49,7 +49,9 @@ pub enum Credit {
 pub enum Source {
     Url(String),
     /// The Blob beside the message.
-    Blob { name: String },
+    Blob {
+        name: String,
+    },
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -113,7 +115,10 @@ pub enum Event {
     Text(String),
     Logits(Vec<f32>),
     /// The prompt: positions computed so far, of how many.
-    Prefill { done: u32, total: u32 },
+    Prefill {
+        done: u32,
+        total: u32,
+    },
     Step(StepRecord),
     Finished(RunResult),
     Done,

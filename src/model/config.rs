@@ -11,7 +11,9 @@ pub enum Architecture {
 pub enum RopeScaling {
     None,
     /// Positions divided by `factor`.
-    Linear { factor: f32 },
+    Linear {
+        factor: f32,
+    },
 }
 
 /// Hyperparameters of a model, validated: no zero, every product that later code forms fits `usize`.
