@@ -21,7 +21,7 @@ pub mod generate;
 pub mod gguf;
 #[cfg(feature = "engine")]
 pub mod model;
-#[cfg(all(feature = "page", target_arch = "wasm32"))]
+#[cfg(feature = "page")]
 pub mod page;
 #[cfg(feature = "engine")]
 pub mod quant;

@@ -132,7 +132,6 @@ pub enum LoadPhase {
     Download,
     Parse,
     Upload,
-    SelfTest,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -288,8 +287,6 @@ pub struct Diagnostics {
     pub backend: String,
     pub memory_bytes: u64,
     pub model: Option<ModelInfo>,
-    /// What the load's self-test found.
-    pub self_test: Option<String>,
     /// Kind and sentence of the last failed request.
     pub last_error: Option<(String, String)>,
 }

@@ -2,6 +2,8 @@
 //!
 //! Invariant: knows tensors and positions; nothing of text, sampling or the page.
 
+pub mod cpu;
+
 use crate::error::Result;
 
 /// An engine that holds a model and its KV cache.

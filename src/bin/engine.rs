@@ -1,3 +1,9 @@
+//! The engine's entry: runs in a dedicated worker.
+
 fn main() {
-    nucleus::touch()
+    #[cfg(target_arch = "wasm32")]
+    {
+        console_error_panic_hook::set_once();
+        nucleus::engine::start();
+    }
 }

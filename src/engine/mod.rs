@@ -1,1 +1,130 @@
-//! To be written.
+//! The engine's side of the worker: letters in, one request at a time, replies out.
+//!
+//! Between any two units of work (a prefill batch, a decode step, a piece of a download) the engine returns to the browser's event
+//! loop, so that Stop and new credit are heard at once. Small questions are answered there too; a second piece of real work
+//! while one is in progress is refused as `busy`.
+//!
+//! Invariant: owns the model and all that it needs; never touches the DOM.
+
+mod load;
+mod mail;
+mod run;
+
+use crate::backend::cpu::CpuBackend;
+use crate::backend::Backend;
+use crate::error::{Error, Result};
+use crate::protocol::{Command, Diagnostics, Event, ModelInfo, TokenPiece};
+use crate::tokenizer::{TokenBytes, Tokenizer};
+use mail::{Letter, Mail};
+use std::rc::Rc;
+
+/// Which of the engine's builds this is.
+pub const BUILD: &str = "simd128";
+
+/// Starts the engine in this worker, and tells the page.
+pub fn start() {
+    let mail = Mail::open();
+    wasm_bindgen_futures::spawn_local(Engine { mail, model: None, last_error: None }.serve());
+}
+
+struct Engine {
+    mail: Rc<Mail>,
+    model: Option<Model>,
+    last_error: Option<Error>,
+}
+
+struct Model {
+    backend: CpuBackend,
+    tokenizer: Tokenizer,
+    info: ModelInfo,
+}
+
+impl Engine {
+    async fn serve(mut self) {
+        loop {
+            let letter = self.mail.next().await;
+            self.handle(letter).await;
+        }
+    }
+
+    async fn handle(&mut self, Letter { id, command, blob }: Letter) {
+        let event = match command {
+            Command::Load { source, options } => self.load(id, source, blob, options).await.map(Event::Loaded),
+            Command::Generate { options, credit } => self.generate(id, options, credit).await.map(Event::Finished),
+            Command::Logits { ids } => self.logits(&ids).await.map(Event::Logits),
+            Command::Unload => {
+                self.model = None;
+                Ok(Event::Done)
+            }
+            other => self.answer(other),
+        };
+        self.reply(id, event);
+    }
+
+    /// Answers what has arrived while a piece of work is in progress.
+    fn answer_mail(&mut self) {
+        while let Some(Letter { id, command, .. }) = self.mail.try_next() {
+            let event = match command {
+                Command::Load { .. } | Command::Unload | Command::Logits { .. } | Command::Generate { .. } => {
+                    Err(Error::Busy("The engine is loading or generating; stop that first.".into()))
+                }
+                question => self.answer(question),
+            };
+            self.reply(id, event);
+        }
+    }
+
+    /// Questions that need no forward pass.
+    fn answer(&self, command: Command) -> Result<Event> {
+        match command {
+            Command::Tokenize { text, special } => {
+                let tokenizer = &self.model()?.tokenizer;
+                let piece = |id| TokenPiece { id, bytes: tokenizer.token_bytes(id).to_vec() };
+                Ok(Event::Tokens(tokenizer.encode(&text, special)?.into_iter().map(piece).collect()))
+            }
+            Command::Detokenize { ids } => Ok(Event::Text(self.model()?.tokenizer.decode(&ids))),
+            Command::Diagnostics => Ok(Event::Diagnostics(Diagnostics {
+                version: env!("CARGO_PKG_VERSION").into(),
+                build: BUILD.into(),
+                backend: "cpu".into(),
+                memory_bytes: memory_bytes(),
+                model: self.model.as_ref().map(|model| model.info.clone()),
+                last_error: self.last_error.as_ref().map(|error| (error.kind().into(), error.to_string())),
+            })),
+            // The mailbox has acted on these already; the rest is work, and goes through `handle`.
+            _ => Ok(Event::Done),
+        }
+    }
+
+    async fn logits(&mut self, ids: &[u32]) -> Result<Vec<f32>> {
+        if ids.is_empty() {
+            return Err(Error::EmptyPrompt("logits needs at least one token id.".into()));
+        }
+        let backend = &mut self.model.as_mut().ok_or_else(no_model)?.backend;
+        let mut logits = Vec::new();
+        backend.truncate_kv(0);
+        backend.forward(ids, Some(&mut logits)).await?;
+        Ok(logits)
+    }
+
+    fn model(&self) -> Result<&Model> {
+        self.model.as_ref().ok_or_else(no_model)
+    }
+
+    fn reply(&mut self, id: u32, event: Result<Event>) {
+        let event = event.unwrap_or_else(|error| {
+            self.last_error = Some(error.clone());
+            Event::Failed(error)
+        });
+        mail::post(id, event);
+    }
+}
+
+fn no_model() -> Error {
+    Error::NoModel("No model is loaded; load one first.".into())
+}
+
+/// Bytes of this worker's wasm memory.
+fn memory_bytes() -> u64 {
+    core::arch::wasm32::memory_size(0) as u64 * 65_536
+}

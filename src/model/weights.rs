@@ -1,5 +1,10 @@
 //! The tensors of a model by role, with their shapes checked against the configuration.
+//!
+//! Invariant: holds places in the file, never tensor data.
 
+use super::ModelConfig;
+use crate::error::{Error, Result};
+use crate::gguf::{Gguf, TensorInfo};
 use crate::quant::GgmlType;
 use std::ops::Range;
 
@@ -19,9 +24,11 @@ pub struct TensorRef {
 pub struct LayerWeights {
     /// F32 `[1, n_embd]`
     pub attn_norm: TensorRef,
-    /// `[n_heads * head_dim, n_embd]`
+    /// `[n_heads * head_dim, n_embd]`. The rows of a head are ordered for interleaved rotation, as llama.cpp's
+    /// converter leaves them: values `2i` and `2i + 1` of a head form pair `i` (not `i` and `i + rope_dim / 2`, as in
+    /// the original checkpoint on Hugging Face).
     pub attn_q: TensorRef,
-    /// `[n_kv_heads * head_dim, n_embd]`
+    /// `[n_kv_heads * head_dim, n_embd]`, ordered as `attn_q`.
     pub attn_k: TensorRef,
     /// `[n_kv_heads * head_dim, n_embd]`
     pub attn_v: TensorRef,
@@ -48,4 +55,129 @@ pub struct Weights {
     pub output: Option<TensorRef>,
     /// F32 `[1, rope_dim / 2]`: divisors of the rotation frequencies (`rope_freqs.weight`, Llama 3).
     pub rope_freqs: Option<TensorRef>,
+}
+
+impl Weights {
+    /// Finds every tensor that the architecture needs. Tensors that play no part in it are ignored; those that would
+    /// change its result are refused.
+    ///
+    /// Errors: `missing-tensor`; `shape-mismatch`, also for an `output.weight` that is present but wrong;
+    /// `unsupported-quantization` for a norm that is not F32; `unsupported-architecture` for a bias and the like;
+    /// `bad-hyperparameter` for layers beyond the stated count.
+    pub fn from_gguf(gguf: &Gguf, config: &ModelConfig) -> Result<Self> {
+        let roles = Roles { gguf };
+        roles.refuse_unsupported(config)?;
+        let &ModelConfig { n_layers, n_embd, vocab_size, rope_dim, .. } = config;
+        Ok(Self {
+            token_embd: roles.matrix("token_embd.weight", vocab_size, n_embd)?,
+            layers: (0..n_layers).map(|i| roles.layer(i, config)).collect::<Result<_>>()?,
+            output_norm: roles.vector("output_norm.weight", n_embd)?,
+            output: roles.optional("output.weight", |name| roles.matrix(name, vocab_size, n_embd))?,
+            rope_freqs: roles.optional("rope_freqs.weight", |name| roles.vector(name, rope_dim / 2))?,
+        })
+    }
+}
+
+struct Roles<'a> {
+    gguf: &'a Gguf,
+}
+
+impl Roles<'_> {
+    fn layer(&self, i: usize, config: &ModelConfig) -> Result<LayerWeights> {
+        let &ModelConfig { n_embd, n_ff, .. } = config;
+        let q_dim = config.n_heads * config.head_dim;
+        let kv_dim = config.n_kv_heads * config.head_dim;
+        let matrix = |role: &str, n_rows, n_cols| self.matrix(&format!("blk.{i}.{role}.weight"), n_rows, n_cols);
+        let norm = |role: &str| self.vector(&format!("blk.{i}.{role}.weight"), n_embd);
+        Ok(LayerWeights {
+            attn_norm: norm("attn_norm")?,
+            attn_q: matrix("attn_q", q_dim, n_embd)?,
+            attn_k: matrix("attn_k", kv_dim, n_embd)?,
+            attn_v: matrix("attn_v", kv_dim, n_embd)?,
+            attn_output: matrix("attn_output", n_embd, q_dim)?,
+            ffn_norm: norm("ffn_norm")?,
+            ffn_gate: matrix("ffn_gate", n_ff, n_embd)?,
+            ffn_up: matrix("ffn_up", n_ff, n_embd)?,
+            ffn_down: matrix("ffn_down", n_embd, n_ff)?,
+        })
+    }
+
+    fn optional(&self, name: &str, find: impl FnOnce(&str) -> Result<TensorRef>) -> Result<Option<TensorRef>> {
+        self.gguf.tensor(name).is_some().then(|| find(name)).transpose()
+    }
+
+    fn matrix(&self, name: &str, n_rows: usize, n_cols: usize) -> Result<TensorRef> {
+        self.shaped(name, &[n_cols, n_rows])
+    }
+
+    fn vector(&self, name: &str, n: usize) -> Result<TensorRef> {
+        let tensor = self.shaped(name, &[n])?;
+        match tensor.ty {
+            GgmlType::F32 => Ok(tensor),
+            other => Err(Error::UnsupportedQuantization(format!(
+                "`{name}` is stored as {}; expected F32, as for every vector of a model.",
+                other.name()
+            ))),
+        }
+    }
+
+    /// The tensor `name`, if it has the shape `dims` (in GGUF's order; sizes of 1 at the end make no difference).
+    fn shaped(&self, name: &str, dims: &[usize]) -> Result<TensorRef> {
+        let Some(tensor) = self.gguf.tensor(name) else {
+            return Err(Error::MissingTensor(format!(
+                "The file has no tensor `{name}`; expected one of shape {dims:?}."
+            )));
+        };
+        if without_trailing_ones(&tensor.dims) != without_trailing_ones(dims) {
+            return Err(Error::ShapeMismatch(format!(
+                "`{name}` has shape {:?}; expected {dims:?} by the file's metadata.",
+                tensor.dims
+            )));
+        }
+        Ok(TensorRef {
+            name: tensor.name.clone(),
+            ty: tensor.ty,
+            n_rows: tensor.n_rows(),
+            n_cols: tensor.row_len(),
+            bytes: tensor.bytes.clone(),
+        })
+    }
+
+    fn refuse_unsupported(&self, config: &ModelConfig) -> Result<()> {
+        for TensorInfo { name, .. } in &self.gguf.tensors {
+            let in_layer = name.strip_prefix("blk.").and_then(|rest| rest.split_once('.'));
+            if in_layer.is_some_and(|(layer, _)| layer.parse().is_ok_and(|layer: usize| layer >= config.n_layers)) {
+                return Err(Error::BadHyperparameter(format!(
+                    "Found the tensor `{name}` in a model of {} layers; expected none beyond them.",
+                    config.n_layers
+                )));
+            }
+            let role = in_layer.map_or(name.as_str(), |(_, role)| role);
+            if role.ends_with(".bias") || UNSUPPORTED_ROLES.contains(&role) {
+                return Err(Error::UnsupportedArchitecture(format!(
+                    "Found the tensor `{}`; expected a {} model without it.",
+                    name.escape_debug(),
+                    config.architecture.name()
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tensors that variants of the architecture compute with: a model that has them gives wrong text without them.
+const UNSUPPORTED_ROLES: [&str; 8] = [
+    "attn_q_norm.weight",
+    "attn_k_norm.weight",
+    "attn_qkv.weight",
+    "ffn_gate_inp.weight",
+    "post_attention_norm.weight",
+    "post_ffw_norm.weight",
+    "rope_factors_long.weight",
+    "rope_factors_short.weight",
+];
+
+fn without_trailing_ones(dims: &[usize]) -> &[usize] {
+    let len = dims.iter().rposition(|&dim| dim != 1).map_or(0, |last| last + 1);
+    &dims[..len]
 }

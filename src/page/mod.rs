@@ -1,1 +1,48 @@
-//! To be written.
+//! The page: everything on the main thread. It starts the engine worker, shows what it sends, and is `window.nucleus`.
+//!
+//! Reading order: [`words`], [`sentence`], [`ladder`], [`race`] and [`pacing`] turn records into what is shown, and
+//! [`options`] turns what was asked for into protocol structs; all of these are pure and tested natively. The rest is browser
+//! glue: `client` talks to the worker, `run` paces one run, `app` ties controls and views together, `api` is the JavaScript
+//! face.
+//!
+//! Invariant: nothing here sees a tensor or a model byte, and text from models, files and links reaches the document through
+//! text nodes only.
+
+pub mod ladder;
+pub mod options;
+pub mod pacing;
+pub mod race;
+pub mod sentence;
+pub mod words;
+
+#[cfg(target_arch = "wasm32")]
+mod api;
+#[cfg(target_arch = "wasm32")]
+mod app;
+#[cfg(target_arch = "wasm32")]
+mod candidates;
+#[cfg(target_arch = "wasm32")]
+mod client;
+#[cfg(target_arch = "wasm32")]
+mod convert;
+#[cfg(target_arch = "wasm32")]
+mod cumulative;
+#[cfg(target_arch = "wasm32")]
+mod dom;
+#[cfg(target_arch = "wasm32")]
+mod form;
+#[cfg(target_arch = "wasm32")]
+mod inspector;
+#[cfg(target_arch = "wasm32")]
+mod output;
+#[cfg(target_arch = "wasm32")]
+mod picker;
+#[cfg(target_arch = "wasm32")]
+mod run;
+#[cfg(target_arch = "wasm32")]
+mod speed;
+#[cfg(target_arch = "wasm32")]
+mod stage;
+
+#[cfg(target_arch = "wasm32")]
+pub use app::start;

@@ -2,6 +2,10 @@
 //!
 //! Invariant: the only Rust that knows bit layouts.
 
+mod blocks;
+
+pub use blocks::{BlockParts, block_parts, candle_error, dequantize_row, packed_fields, to_candle};
+
 /// A GGML tensor type that this engine can compute with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GgmlType {
@@ -12,18 +16,16 @@ pub enum GgmlType {
     Q5_0,
     Q5_1,
     Q8_0,
-    Q8_1,
     Q2K,
     Q3K,
     Q4K,
     Q5K,
     Q6K,
-    Q8K,
     BF16,
 }
 
 /// One row per format: the number in the file, the name, values in a block, bytes in a block.
-const FORMATS: [(GgmlType, u32, &str, usize, usize); 15] = [
+const FORMATS: [(GgmlType, u32, &str, usize, usize); 13] = [
     (GgmlType::F32, 0, "F32", 1, 4),
     (GgmlType::F16, 1, "F16", 1, 2),
     (GgmlType::Q4_0, 2, "Q4_0", 32, 18),
@@ -31,18 +33,18 @@ const FORMATS: [(GgmlType, u32, &str, usize, usize); 15] = [
     (GgmlType::Q5_0, 6, "Q5_0", 32, 22),
     (GgmlType::Q5_1, 7, "Q5_1", 32, 24),
     (GgmlType::Q8_0, 8, "Q8_0", 32, 34),
-    (GgmlType::Q8_1, 9, "Q8_1", 32, 36),
     (GgmlType::Q2K, 10, "Q2_K", 256, 84),
     (GgmlType::Q3K, 11, "Q3_K", 256, 110),
     (GgmlType::Q4K, 12, "Q4_K", 256, 144),
     (GgmlType::Q5K, 13, "Q5_K", 256, 176),
     (GgmlType::Q6K, 14, "Q6_K", 256, 210),
-    (GgmlType::Q8K, 15, "Q8_K", 256, 292),
     (GgmlType::BF16, 30, "BF16", 1, 2),
 ];
 
 /// Formats that exist in ggml and that this engine cannot compute with, so that a refusal can name them.
-const UNSUPPORTED: [(u32, &str); 19] = [
+const UNSUPPORTED: [(u32, &str); 21] = [
+    (9, "Q8_1"),
+    (15, "Q8_K"),
     (16, "IQ2_XXS"),
     (17, "IQ2_XS"),
     (18, "IQ3_XXS"),

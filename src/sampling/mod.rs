@@ -1,1 +1,190 @@
-//! To be written.
+//! Logits -> processors -> [`Distribution`] -> token: one step of the decoding chain.
+//!
+//! The order is Hugging Face's (SEMANTICS.md, "Sampling"): repetition penalty, temperature, top-k, top-p, min-p, renormalise,
+//! draw. The whole vocabulary takes part in every step. All arithmetic that decides anything is plain IEEE addition,
+//! multiplication and comparison in a fixed order, so every build draws the same token from the same logits and seed.
+//!
+//! Invariant: pure. No clock, no async, no backend; after [`Sampler::new`] only the returned candidates are allocated.
+
+mod distribution;
+mod draw;
+mod options;
+mod processors;
+mod ranking;
+mod softmax;
+
+use crate::error::{Error, Result};
+use crate::protocol::{Candidate, SamplingOptions};
+use distribution::{Distribution, Kept};
+use draw::{Draws, invert_cdf};
+use softmax::Softmax;
+
+/// The decoding chain of one run, with its random generator and its scratch memory.
+pub struct Sampler {
+    options: SamplingOptions,
+    distribution: Distribution,
+    draws: Draws,
+}
+
+/// The token of one step, and what it was chosen from. The fields mean what they mean in [`crate::protocol::StepRecord`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sampled {
+    pub id: u32,
+    pub rank: u32,
+    /// 1 for a greedy choice; 0 for a forced token that the chain had cut.
+    pub p: f32,
+    pub surprisal_bits: f32,
+    pub u: Option<f64>,
+    /// The likeliest tokens, cut ones included; `bytes` are left empty.
+    pub candidates: Vec<Candidate>,
+    pub nucleus_size: u32,
+    pub nucleus_mass: f32,
+    pub entropy_bits: f32,
+}
+
+impl Sampler {
+    /// A chain for logits of `vocab_size` entries.
+    ///
+    /// Errors: `bad-option`, naming the option, for `temperature` not finite or negative, `top_p` or `min_p` outside [0, 1],
+    /// `repetition_penalty` not finite or not above 0, and a vocabulary that is empty or past 2^32 entries. Every `top_k` and
+    /// `seed` is valid.
+    pub fn new(options: &SamplingOptions, vocab_size: usize) -> Result<Sampler> {
+        options::validate(options)?;
+        if vocab_size == 0 || u32::try_from(vocab_size).is_err() {
+            return Err(Error::BadOption(format!(
+                "The vocabulary has {vocab_size} entries; expected 1 to {}.",
+                u32::MAX
+            )));
+        }
+        Ok(Sampler {
+            options: options.clone(),
+            distribution: Distribution::new(vocab_size),
+            draws: Draws::new(options.seed),
+        })
+    }
+
+    /// Takes the next token.
+    ///
+    /// - `logits` as the model gave them, one per vocabulary entry.
+    /// - `seen`: prompt and text so far, for the repetition penalty.
+    /// - `n_candidates`: how many of the likeliest tokens to report.
+    /// - `forced`: a token to take instead of choosing.
+    ///
+    /// Every step uses up one `u`, greedy and forced ones too: the `u` of step `i` depends on the seed and `i` alone, and
+    /// forcing the very token that would have been drawn changes nothing that follows.
+    ///
+    /// Errors, none of which uses up a `u`: `non-finite-logits`; `bad-token` for an id of `seen` or `forced` past the vocabulary;
+    /// `shape-mismatch` when `logits` is not as long as the vocabulary.
+    pub fn sample(
+        &mut self,
+        logits: &[f32],
+        seen: &[u32],
+        n_candidates: usize,
+        forced: Option<u32>,
+    ) -> Result<Sampled> {
+        self.check(logits, seen, forced)?;
+        let model = Softmax::of_logits(logits);
+        let seen_by_top_p = self.run_chain(logits, seen);
+
+        let u = self.draws.next_u();
+        let greedy = self.options.temperature == 0.0;
+        let (id, rank) = match forced {
+            Some(id) => (id, self.distribution.rank_of(id)),
+            None if greedy => (self.distribution.id_at(0), 0),
+            None => invert_cdf(&mut self.distribution, u),
+        };
+        let kept = self.distribution.kept();
+        Ok(Sampled {
+            id,
+            rank: to_u32(rank),
+            p: self.distribution.p_final(id, rank),
+            surprisal_bits: model.surprisal_bits(logits[to_usize(id)]),
+            u: (forced.is_none() && !greedy).then_some(u),
+            candidates: self.candidates(logits, &model, seen_by_top_p, n_candidates),
+            nucleus_size: to_u32(kept.len),
+            nucleus_mass: kept.mass.min(1.0) as f32,
+            entropy_bits: model.entropy_bits(),
+        })
+    }
+
+    fn check(&self, logits: &[f32], seen: &[u32], forced: Option<u32>) -> Result<()> {
+        let vocab_size = self.distribution.vocab_size();
+        if logits.len() != vocab_size {
+            return Err(Error::ShapeMismatch(format!(
+                "The model gave {} logits; expected one for each of the {vocab_size} entries of the vocabulary.",
+                logits.len()
+            )));
+        }
+        if let Some(id) = seen.iter().copied().chain(forced).find(|&id| to_usize(id) >= vocab_size) {
+            return Err(Error::BadToken(format!(
+                "Found the token {id}; expected ids below the vocabulary's size, {vocab_size}."
+            )));
+        }
+        // Not `all`: a loop without an early exit is vectorised.
+        if logits.iter().fold(true, |finite, x| finite & x.is_finite()) {
+            return Ok(());
+        }
+        let id = logits.iter().position(|x| !x.is_finite()).expect("one of them is not finite");
+        Err(Error::NonFiniteLogits(format!("The logit of token {id} is {}; expected finite numbers only.", logits[id])))
+    }
+
+    /// Applies penalty, temperature and filters. Returns what was left when top-p came to look.
+    fn run_chain(&mut self, logits: &[f32], seen: &[u32]) -> Kept {
+        let SamplingOptions { repetition_penalty, temperature, top_k, top_p, min_p, seed: _ } = self.options;
+        let distribution = &mut self.distribution;
+        distribution.set_scores(logits, |scores| {
+            processors::repetition_penalty(scores, logits, seen, repetition_penalty);
+        });
+        if temperature == 0.0 {
+            distribution.set_greedy();
+            return distribution.kept();
+        }
+        distribution.set_temperature(temperature);
+        processors::top_k(distribution, top_k);
+        let seen_by_top_p = distribution.kept();
+        processors::top_p(distribution, top_p);
+        processors::min_p(distribution, min_p);
+        seen_by_top_p
+    }
+
+    fn candidates(
+        &mut self,
+        logits: &[f32],
+        model: &Softmax,
+        seen_by_top_p: Kept,
+        n_candidates: usize,
+    ) -> Vec<Candidate> {
+        let distribution = &mut self.distribution;
+        let n = n_candidates.min(distribution.vocab_size());
+        let mut cumulative = 0.0;
+        let mut candidates = Vec::with_capacity(n);
+        for rank in 0..n {
+            let id = distribution.id_at(rank);
+            let p_temperature = distribution.p(id);
+            if rank < seen_by_top_p.len {
+                cumulative += f64::from(p_temperature) / seen_by_top_p.mass;
+            }
+            candidates.push(Candidate {
+                id,
+                bytes: Vec::new(),
+                logit: logits[to_usize(id)],
+                p_raw: model.p(logits[to_usize(id)]),
+                p_temperature,
+                p_final: distribution.p_final(id, rank),
+                cumulative: cumulative.min(1.0) as f32,
+                kept: rank < distribution.kept().len,
+            });
+        }
+        candidates
+    }
+}
+
+/// A token id as an index; `usize` has at least 32 bits on every target.
+fn to_usize(id: u32) -> usize {
+    id as usize
+}
+
+/// A rank or a count of tokens; [`Sampler::new`] has checked that the vocabulary fits.
+fn to_u32(n: usize) -> u32 {
+    u32::try_from(n).expect("the vocabulary fits u32")
+}

@@ -1,0 +1,327 @@
+//! Four-lane vectors, so that each kernel is written once: simd128 in wasm, the `wide` crate elsewhere. Both do
+//! the same operations in the same order, so both give the same bits.
+//!
+//! Invariant: lanes and arithmetic only; knows no formats and no shapes.
+
+pub use imp::{F32x4, I16x8, I32x4};
+
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod imp {
+    use core::arch::wasm32::*;
+
+    #[derive(Clone, Copy)]
+    pub struct F32x4(v128);
+    #[derive(Clone, Copy)]
+    pub struct I32x4(v128);
+    #[derive(Clone, Copy)]
+    pub struct I16x8(v128);
+
+    fn load<T: bytemuck::Pod, const N: usize>(lanes: &[T; N]) -> v128 {
+        const { assert!(size_of::<T>() * N == 16) };
+        // SAFETY: 16 readable bytes (asserted above); wasm loads need no alignment.
+        unsafe { v128_load(lanes.as_ptr().cast()) }
+    }
+
+    impl F32x4 {
+        #[inline(always)]
+        pub fn splat(x: f32) -> Self {
+            Self(f32x4_splat(x))
+        }
+        #[inline(always)]
+        pub fn load(lanes: &[f32; 4]) -> Self {
+            Self(load(lanes))
+        }
+        #[inline(always)]
+        pub fn store(self, lanes: &mut [f32; 4]) {
+            // SAFETY: four f32 are 16 writable bytes; wasm stores need no alignment.
+            unsafe { v128_store(lanes.as_mut_ptr().cast(), self.0) }
+        }
+        #[inline(always)]
+        pub fn add(self, other: Self) -> Self {
+            Self(f32x4_add(self.0, other.0))
+        }
+        #[inline(always)]
+        pub fn sub(self, other: Self) -> Self {
+            Self(f32x4_sub(self.0, other.0))
+        }
+        #[inline(always)]
+        pub fn mul(self, other: Self) -> Self {
+            Self(f32x4_mul(self.0, other.0))
+        }
+        #[inline(always)]
+        pub fn div(self, other: Self) -> Self {
+            Self(f32x4_div(self.0, other.0))
+        }
+        /// Lane-wise `self < other ? self : other`.
+        #[inline(always)]
+        pub fn min(self, other: Self) -> Self {
+            Self(f32x4_pmin(other.0, self.0))
+        }
+        /// Lane-wise `self > other ? self : other`.
+        #[inline(always)]
+        pub fn max(self, other: Self) -> Self {
+            Self(f32x4_pmax(other.0, self.0))
+        }
+        #[inline(always)]
+        pub fn floor(self) -> Self {
+            Self(f32x4_floor(self.0))
+        }
+        /// 2^self for whole numbers in -126..=127.
+        #[inline(always)]
+        pub fn exp2_whole(self) -> Self {
+            let n = i32x4_trunc_sat_f32x4(self.0);
+            Self(i32x4_shl(i32x4_add(n, i32x4_splat(127)), 23))
+        }
+        /// Four little-endian f16, exactly as long as they are finite.
+        #[inline(always)]
+        pub fn from_f16(halves: &[u8; 8]) -> Self {
+            let bits = u32x4_extend_low_u16x8(u64x2(u64::from_le_bytes(*halves), 0));
+            let sign = i32x4_shl(v128_and(bits, u32x4_splat(0x8000)), 16);
+            let magnitude = i32x4_shl(v128_and(bits, u32x4_splat(0x7fff)), 13);
+            // Exponent and mantissa, moved into f32's fields, are off by the difference of the two biases: 2^112.
+            Self(v128_or(f32x4_mul(magnitude, f32x4_splat(super::F16_SCALE)), sign))
+        }
+        #[inline(always)]
+        pub fn to_array(self) -> [f32; 4] {
+            let mut lanes = [0.0; 4];
+            self.store(&mut lanes);
+            lanes
+        }
+    }
+
+    impl I32x4 {
+        #[inline(always)]
+        pub fn splat(x: i32) -> Self {
+            Self(i32x4_splat(x))
+        }
+        #[inline(always)]
+        pub fn add(self, other: Self) -> Self {
+            Self(i32x4_add(self.0, other.0))
+        }
+        #[inline(always)]
+        pub fn to_f32(self) -> F32x4 {
+            F32x4(f32x4_convert_i32x4(self.0))
+        }
+        /// Lane r of the result is the sum of the lanes of `rows[r]`.
+        #[inline(always)]
+        pub fn sum_each(rows: [Self; 4]) -> Self {
+            let [Self(a), Self(b), Self(c), Self(d)] = rows;
+            let ab = i32x4_add(i32x4_shuffle::<0, 4, 1, 5>(a, b), i32x4_shuffle::<2, 6, 3, 7>(a, b));
+            let cd = i32x4_add(i32x4_shuffle::<0, 4, 1, 5>(c, d), i32x4_shuffle::<2, 6, 3, 7>(c, d));
+            Self(i32x4_add(i64x2_shuffle::<0, 2>(ab, cd), i64x2_shuffle::<1, 3>(ab, cd)))
+        }
+    }
+
+    impl I16x8 {
+        #[inline(always)]
+        pub fn load(lanes: &[i16; 8]) -> Self {
+            Self(load(lanes))
+        }
+        /// Sixteen i8, widened: values 0..8, then 8..16.
+        #[inline(always)]
+        pub fn widen_i8(bytes: &[u8; 16]) -> [Self; 2] {
+            let bytes = load(bytes);
+            [Self(i16x8_extend_low_i8x16(bytes)), Self(i16x8_extend_high_i8x16(bytes))]
+        }
+        /// The low nibbles of bytes 0..8 and 8..16, then the high ones, each 0 to 15.
+        #[inline(always)]
+        pub fn widen_nibbles(bytes: &[u8; 16]) -> [Self; 4] {
+            let bytes = load(bytes);
+            let low = v128_and(bytes, u8x16_splat(0x0f));
+            let high = u8x16_shr(bytes, 4);
+            [
+                Self(u16x8_extend_low_u8x16(low)),
+                Self(u16x8_extend_high_u8x16(low)),
+                Self(u16x8_extend_low_u8x16(high)),
+                Self(u16x8_extend_high_u8x16(high)),
+            ]
+        }
+        /// Products of neighbouring lanes, added in pairs.
+        #[inline(always)]
+        pub fn dot_pairs(self, other: Self) -> I32x4 {
+            I32x4(i32x4_dot_i16x8(self.0, other.0))
+        }
+    }
+}
+
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+mod imp {
+    use wide::{f32x4, i16x8, i32x4, u8x16};
+
+    #[derive(Clone, Copy)]
+    pub struct F32x4(f32x4);
+    #[derive(Clone, Copy)]
+    pub struct I32x4(i32x4);
+    #[derive(Clone, Copy)]
+    pub struct I16x8(i16x8);
+
+    impl F32x4 {
+        #[inline(always)]
+        pub fn splat(x: f32) -> Self {
+            Self(f32x4::splat(x))
+        }
+        #[inline(always)]
+        pub fn load(lanes: &[f32; 4]) -> Self {
+            Self(f32x4::from(*lanes))
+        }
+        #[inline(always)]
+        pub fn store(self, lanes: &mut [f32; 4]) {
+            *lanes = self.0.to_array();
+        }
+        #[inline(always)]
+        pub fn add(self, other: Self) -> Self {
+            Self(self.0 + other.0)
+        }
+        #[inline(always)]
+        pub fn sub(self, other: Self) -> Self {
+            Self(self.0 - other.0)
+        }
+        #[inline(always)]
+        pub fn mul(self, other: Self) -> Self {
+            Self(self.0 * other.0)
+        }
+        #[inline(always)]
+        pub fn div(self, other: Self) -> Self {
+            Self(self.0 / other.0)
+        }
+        /// Lane-wise `self < other ? self : other`.
+        #[inline(always)]
+        pub fn min(self, other: Self) -> Self {
+            let (a, b) = (self.to_array(), other.to_array());
+            let lane = |i: usize| if a[i] < b[i] { a[i] } else { b[i] };
+            Self(f32x4::from([lane(0), lane(1), lane(2), lane(3)]))
+        }
+        /// Lane-wise `self > other ? self : other`.
+        #[inline(always)]
+        pub fn max(self, other: Self) -> Self {
+            let (a, b) = (self.to_array(), other.to_array());
+            let lane = |i: usize| if a[i] > b[i] { a[i] } else { b[i] };
+            Self(f32x4::from([lane(0), lane(1), lane(2), lane(3)]))
+        }
+        #[inline(always)]
+        pub fn floor(self) -> Self {
+            Self(self.0.floor())
+        }
+        /// 2^self for whole numbers in -126..=127.
+        #[inline(always)]
+        pub fn exp2_whole(self) -> Self {
+            let power = |x: f32| f32::from_bits(((x as i32 + 127) << 23) as u32);
+            let [a, b, c, d] = self.to_array();
+            Self(f32x4::from([power(a), power(b), power(c), power(d)]))
+        }
+        /// Four little-endian f16, exactly as long as they are finite.
+        #[inline(always)]
+        pub fn from_f16(halves: &[u8; 8]) -> Self {
+            let lane = |i: usize| {
+                let bits = u32::from(u16::from_le_bytes([halves[2 * i], halves[2 * i + 1]]));
+                let magnitude = f32::from_bits((bits & 0x7fff) << 13) * super::F16_SCALE;
+                f32::from_bits(magnitude.to_bits() | (bits & 0x8000) << 16)
+            };
+            Self(f32x4::from([lane(0), lane(1), lane(2), lane(3)]))
+        }
+        #[inline(always)]
+        pub fn to_array(self) -> [f32; 4] {
+            self.0.to_array()
+        }
+    }
+
+    impl I32x4 {
+        #[inline(always)]
+        pub fn splat(x: i32) -> Self {
+            Self(i32x4::splat(x))
+        }
+        #[inline(always)]
+        pub fn add(self, other: Self) -> Self {
+            Self(self.0 + other.0)
+        }
+        #[inline(always)]
+        pub fn to_f32(self) -> F32x4 {
+            F32x4(self.0.round_float())
+        }
+        /// Lane r of the result is the sum of the lanes of `rows[r]`.
+        #[inline(always)]
+        pub fn sum_each(rows: [Self; 4]) -> Self {
+            let sum = |row: Self| {
+                let [a, b, c, d] = row.0.to_array();
+                (a + b) + (c + d)
+            };
+            Self(i32x4::from([sum(rows[0]), sum(rows[1]), sum(rows[2]), sum(rows[3])]))
+        }
+    }
+
+    impl I16x8 {
+        #[inline(always)]
+        pub fn load(lanes: &[i16; 8]) -> Self {
+            Self(i16x8::from(*lanes))
+        }
+        /// Sixteen i8, widened: values 0..8, then 8..16.
+        #[inline(always)]
+        pub fn widen_i8(bytes: &[u8; 16]) -> [Self; 2] {
+            let bytes = u8x16::from(*bytes);
+            let (first, second) = (i16x8::from_u8x16_low(bytes), i16x8::from_u8x16_high(bytes));
+            [Self((first << 8) >> 8), Self((second << 8) >> 8)]
+        }
+        /// The low nibbles of bytes 0..8 and 8..16, then the high ones, each 0 to 15.
+        #[inline(always)]
+        pub fn widen_nibbles(bytes: &[u8; 16]) -> [Self; 4] {
+            let bytes = u8x16::from(*bytes);
+            let (first, second) = (i16x8::from_u8x16_low(bytes), i16x8::from_u8x16_high(bytes));
+            let low = i16x8::splat(0x0f);
+            [Self(first & low), Self(second & low), Self(first >> 4), Self(second >> 4)]
+        }
+        /// Products of neighbouring lanes, added in pairs.
+        #[inline(always)]
+        pub fn dot_pairs(self, other: Self) -> I32x4 {
+            I32x4(self.0.dot(other.0))
+        }
+    }
+}
+
+/// 2^112: what an f16's exponent lacks when its bits are moved into an f32's fields.
+const F16_SCALE: f32 = f32::from_bits((112 + 127) << 23);
+
+/// exp(x), relative error below 2e-7 where the result is a normal f32; 0 below -87, as softmax wants it (Cephes `expf`).
+#[inline(always)]
+pub fn exp(x: F32x4) -> F32x4 {
+    const LN_2_HIGH: f32 = 0.693_359_4;
+    const LN_2_LOW: f32 = -2.121_944_4e-4;
+    let f = F32x4::splat;
+    let clamped = x.max(f(-87.0)).min(f(88.0));
+    let n = clamped.mul(f(std::f32::consts::LOG2_E)).add(f(0.5)).floor();
+    let r = clamped.sub(n.mul(f(LN_2_HIGH))).sub(n.mul(f(LN_2_LOW)));
+    let mut poly = f(1.987_569_1e-4);
+    for c in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 5.000_000_1e-1] {
+        poly = poly.mul(r).add(f(c));
+    }
+    poly.mul(r.mul(r)).add(r).add(f(1.0)).mul(n.exp2_whole())
+}
+
+/// Σ a·b over four lanes each of four partial sums; any length, the same order on every build.
+#[inline(always)]
+pub fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let (a16, a_rest) = a.as_chunks::<16>();
+    let (b16, b_rest) = b.as_chunks::<16>();
+    let mut sums = [F32x4::splat(0.0); 4];
+    for (a, b) in a16.iter().zip(b16) {
+        let (a, b) = (a.as_chunks::<4>().0, b.as_chunks::<4>().0);
+        for i in 0..4 {
+            sums[i] = sums[i].add(F32x4::load(&a[i]).mul(F32x4::load(&b[i])));
+        }
+    }
+    let [x, y, z, w] = sums[0].add(sums[1]).add(sums[2].add(sums[3])).to_array();
+    let rest: f32 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
+    (x + y) + (z + w) + rest
+}
+
+/// y += scale · x.
+#[inline(always)]
+pub fn add_scaled(y: &mut [f32], scale: f32, x: &[f32]) {
+    let (y4, y_rest) = y.as_chunks_mut::<4>();
+    let (x4, x_rest) = x.as_chunks::<4>();
+    for (y, x) in y4.iter_mut().zip(x4) {
+        F32x4::load(y).add(F32x4::load(x).mul(F32x4::splat(scale))).store(y);
+    }
+    for (y, x) in y_rest.iter_mut().zip(x_rest) {
+        *y += scale * x;
+    }
+}

@@ -1,0 +1,98 @@
+//! Tensors in the form in which the CPU computes with them.
+//!
+//! Invariant: the file's buffer is the only copy of every tensor that has a kernel of our own; it is repacked in place.
+
+use super::{activations::Activations, matmul, pack};
+use crate::error::Result;
+use crate::model::TensorRef;
+use crate::quant::{self, GgmlType};
+use candle_core::quantized::QuantizedType;
+
+/// A tensor, ready to be used.
+pub struct Matrix {
+    pub tensor: TensorRef,
+    kind: Kind,
+}
+
+enum Kind {
+    /// In the file's buffer, four rows interleaved.
+    Packed,
+    /// A norm's weights and the like.
+    Vector(Vec<f32>),
+    /// Held by candle; the embedding table among them also stays in the file's buffer, for single rows.
+    Candle(Box<dyn QuantizedType>),
+}
+
+/// What a product reads: f32 rows, and the same rows quantized.
+pub struct Input<'a> {
+    pub n: usize,
+    pub x: &'a [f32],
+    pub quantized: &'a Activations,
+}
+
+impl Matrix {
+    /// Takes a tensor over from the file's buffer.
+    pub fn new(tensor: TensorRef, file: &mut [u8]) -> Result<Self> {
+        let bytes = &mut file[tensor.bytes.clone()];
+        let kind = if tensor.n_rows == 1 && tensor.ty == GgmlType::F32 {
+            let mut values = vec![0.0; tensor.n_cols];
+            quant::dequantize_row(tensor.ty, bytes, &mut values)?;
+            Kind::Vector(values)
+        } else if let Some(fields) = quant::packed_fields(tensor.ty) {
+            pack::pack(bytes, tensor.ty.row_bytes(tensor.n_cols), fields);
+            Kind::Packed
+        } else {
+            Kind::Candle(quant::to_candle(tensor.ty, bytes))
+        };
+        Ok(Self { tensor, kind })
+    }
+
+    /// The values of a norm or another f32 vector.
+    pub fn vector(&self) -> &[f32] {
+        match &self.kind {
+            Kind::Vector(values) => values,
+            _ => unreachable!("Weights::from_gguf admits vectors as F32 only"),
+        }
+    }
+
+    /// Whether products read quantized activations.
+    pub fn wants_quantized(&self) -> bool {
+        matches!(self.kind, Kind::Packed)
+    }
+
+    /// One row's values; `scratch` is as long as a row's bytes at least.
+    pub fn row(&self, file: &[u8], row: usize, scratch: &mut [u8], out: &mut [f32]) -> Result<()> {
+        let bytes = &file[self.tensor.bytes.clone()];
+        let row_bytes = self.tensor.ty.row_bytes(self.tensor.n_cols);
+        let scratch = &mut scratch[..row_bytes];
+        match quant::packed_fields(self.tensor.ty) {
+            Some(fields) => pack::unpack_row(bytes, row, fields, scratch),
+            None => scratch.copy_from_slice(&bytes[row * row_bytes..][..row_bytes]),
+        }
+        quant::dequantize_row(self.tensor.ty, scratch, out)
+    }
+
+    /// out = W x for each row of `input`, or out += W x with `add`. `scratch` is as long as `out`.
+    pub fn matmul(&self, file: &[u8], input: Input, out: &mut [f32], add: bool, scratch: &mut [f32]) -> Result<()> {
+        let TensorRef { ty, n_rows, n_cols, bytes, .. } = &self.tensor;
+        match &self.kind {
+            Kind::Packed => matmul::matmul(*ty, &file[bytes.clone()], *n_rows, input.quantized, out, add),
+            Kind::Candle(blocks) => {
+                let to = if add { &mut *scratch } else { &mut *out };
+                blocks.matmul_t((input.n, *n_cols, *n_rows), input.x, to).map_err(quant::candle_error)?;
+                if add {
+                    for (out, product) in out.iter_mut().zip(scratch.iter()) {
+                        *out += product;
+                    }
+                }
+            }
+            Kind::Vector(weights) => {
+                for (out, x) in out.iter_mut().zip(input.x.chunks_exact(*n_cols)) {
+                    let product = super::simd::dot(weights, x);
+                    *out = if add { *out + product } else { product };
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,141 @@
+//! Loading: bytes, then directory, tokenizer, plan and weights, each of which may refuse.
+//!
+//! Invariant: the model in place goes before its successor's bytes come, so that only one is ever in memory.
+
+use super::{BUILD, Engine, Model, mail, memory_bytes};
+use crate::backend::cpu::CpuBackend;
+use crate::clock::now_ms;
+use crate::error::{Error, Result};
+use crate::fetch::{self, Observer};
+use crate::gguf::Gguf;
+use crate::model::{ModelConfig, Plan, Weights};
+use crate::protocol::{Credit, Event, LoadOptions, LoadPhase, LoadProgress, ModelInfo, Source};
+use crate::tokenizer::Tokenizer;
+use sha2::{Digest, Sha256};
+use web_sys::Blob;
+
+/// The context when none is asked for: enough for a page, and a cache that a phone can hold.
+const DEFAULT_CONTEXT: usize = 4096;
+
+/// Bytes between two reports of progress.
+const REPORT_EVERY: u64 = 1 << 20;
+
+impl Engine {
+    pub(super) async fn load(&mut self, id: u32, source: Source, file: Option<Blob>, options: LoadOptions) -> Result<ModelInfo> {
+        let start = now_ms();
+        self.model = None;
+        self.mail.begin(id, Credit::Unlimited);
+        let mut download = Download { engine: self, id, reported: 0 };
+        let (name, bytes) = match (source, file) {
+            (Source::Url(url), _) => (file_name(&url), fetch::url(&url, &mut download).await),
+            (Source::Blob { name }, Some(blob)) => (name, fetch::blob(&blob, &mut download).await),
+            (Source::Blob { .. }, None) => (String::new(), Err(Error::BadOption("The message holds no file.".into()))),
+        };
+        self.mail.end();
+        let bytes = bytes?;
+        if let Some(expected) = options.sha256 {
+            check_sha256(&bytes, &expected)?;
+        }
+        report(id, LoadPhase::Parse, 0, None);
+        let model = build(id, &name, bytes, options.context_length, start)?;
+        let info = model.info.clone();
+        self.model = Some(model);
+        Ok(info)
+    }
+}
+
+/// Reports a download, answers mail meanwhile, and ends it when it is stopped or is no GGUF file.
+struct Download<'a> {
+    engine: &'a mut Engine,
+    id: u32,
+    reported: u64,
+}
+
+impl Observer for Download<'_> {
+    fn arrived(&mut self, bytes: &[u8], total: Option<u64>) -> Result<()> {
+        if self.reported == 0 {
+            crate::gguf::check_magic(bytes)?;
+        }
+        self.engine.answer_mail();
+        if self.engine.mail.stopped() {
+            return Err(Error::Cancelled("Loading was stopped.".into()));
+        }
+        let received = bytes.len() as u64;
+        if received >= self.reported + REPORT_EVERY || Some(received) == total {
+            self.reported = received;
+            report(self.id, LoadPhase::Download, received, total);
+        }
+        Ok(())
+    }
+}
+
+fn build(id: u32, name: &str, bytes: Vec<u8>, context_length: Option<u32>, start: f64) -> Result<Model> {
+    let n_bytes = bytes.len() as u64;
+    let gguf = Gguf::parse(&bytes)?;
+    let config = ModelConfig::from_gguf(&gguf)?;
+    let weights = Weights::from_gguf(&gguf, &config)?;
+    let tokenizer = Tokenizer::from_metadata(&gguf.metadata, config.vocab_size)?;
+    let context_length = context(&config, context_length)?;
+
+    let mut info = ModelInfo {
+        name: if config.name.is_empty() { name.into() } else { config.name.clone() },
+        architecture: config.architecture.name().into(),
+        quantization: gguf.commonest_type().map_or_else(String::new, |ty| ty.name().into()),
+        parameters: gguf.tensors.iter().map(|tensor| tensor.n_elements() as u64).sum(),
+        bytes: n_bytes,
+        vocab_size: config.vocab_size as u32,
+        context_length: context_length as u32,
+        layers: config.n_layers as u32,
+        embedding: config.n_embd as u32,
+        heads: config.n_heads as u32,
+        kv_heads: config.n_kv_heads as u32,
+        backend: "cpu".into(),
+        backend_reason: "The CPU engine is the only one in this version.".into(),
+        build: BUILD.into(),
+        threads: 1,
+        memory_bytes: 0,
+        kv_bytes_per_position: 0,
+        load_ms: 0.0,
+        has_chat_template: gguf.metadata.get("tokenizer.chat_template").is_some(),
+    };
+    let plan = Plan::llama(config, weights);
+    drop(gguf);
+    let mut reported = 0;
+    let backend = CpuBackend::load(plan, bytes, context_length, |done, total| {
+        if done >= reported + REPORT_EVERY || done == total {
+            reported = done;
+            report(id, LoadPhase::Upload, done, Some(total));
+        }
+    })?;
+    info.kv_bytes_per_position = backend.kv_bytes_per_position() as u64;
+    info.memory_bytes = memory_bytes();
+    info.load_ms = now_ms() - start;
+    Ok(Model { backend, tokenizer, info })
+}
+
+/// The context to make room for: what was asked for, at most what the model was trained on.
+fn context(config: &ModelConfig, asked: Option<u32>) -> Result<usize> {
+    let limit = config.context_length;
+    match asked {
+        None => Ok(limit.min(DEFAULT_CONTEXT)),
+        Some(asked) if asked > 0 && asked as usize <= limit => Ok(asked as usize),
+        Some(asked) => Err(Error::BadOption(format!("contextLength is {asked}; this model takes 1 to {limit}."))),
+    }
+}
+
+fn check_sha256(bytes: &[u8], expected: &str) -> Result<()> {
+    let found: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    if found.eq_ignore_ascii_case(expected) {
+        return Ok(());
+    }
+    Err(Error::HashMismatch(format!("The file's SHA-256 is {found}; expected {expected}.")))
+}
+
+fn file_name(url: &str) -> String {
+    let path = url.split(['?', '#']).next().unwrap_or(url);
+    path.rsplit('/').next().unwrap_or(path).into()
+}
+
+fn report(id: u32, phase: LoadPhase, received: u64, total: Option<u64>) {
+    mail::post(id, Event::Progress(LoadProgress { phase, received, total }));
+}

@@ -1,0 +1,68 @@
+//! A run: the session's steps, at the pace that the page grants.
+//!
+//! Invariant: never more than its credit ahead; after Stop, at most the unit of work in progress is finished.
+
+use super::{Engine, mail, no_model};
+use crate::backend::cpu::BATCH;
+use crate::error::{Error, Result};
+use crate::generate::{Limits, Progress, Session};
+use crate::protocol::{Credit, Event, GenerateOptions, Prompt, RunResult};
+
+impl Engine {
+    pub(super) async fn generate(&mut self, id: u32, options: GenerateOptions, credit: Credit) -> Result<RunResult> {
+        self.mail.begin(id, credit);
+        let result = self.run(id, options).await;
+        self.mail.end();
+        result
+    }
+
+    async fn run(&mut self, id: u32, options: GenerateOptions) -> Result<RunResult> {
+        let model = self.model()?;
+        let prompt = prompt_ids(model, &options.prompt)?;
+        let limits = Limits {
+            context_length: model.info.context_length as usize,
+            vocab_size: model.info.vocab_size as usize,
+            prefill_batch: BATCH,
+        };
+        let mut session = Session::new(options, prompt, limits, model.tokenizer.eos())?;
+        let mut steps = 0;
+        loop {
+            self.mail.tick().await;
+            self.answer_mail();
+            while !session.is_over() && !self.mail.may_step(steps) && !self.mail.stopped() {
+                self.mail.credit_for(steps).await;
+                self.answer_mail();
+            }
+            if self.mail.stopped() {
+                session.cancel();
+            }
+            let model = self.model.as_mut().ok_or_else(no_model)?;
+            match session.advance(&mut model.backend, &model.tokenizer).await? {
+                Progress::Prefill { done, total } => {
+                    mail::post(id, Event::Prefill { done: done as u32, total: total as u32 });
+                }
+                Progress::Step(step) => {
+                    steps += 1;
+                    mail::post(id, Event::Step(*step));
+                }
+                Progress::Finished(result) => return Ok(result),
+            }
+        }
+    }
+}
+
+/// The prompt's ids; text gets a BOS where the model wants one.
+fn prompt_ids(model: &super::Model, prompt: &Prompt) -> Result<Vec<u32>> {
+    match prompt {
+        Prompt::Ids(ids) => Ok(ids.clone()),
+        Prompt::Text { text, special } => {
+            let ids = model.tokenizer.encode(text, *special)?;
+            if ids.is_empty() {
+                return Err(Error::EmptyPrompt("The prompt is empty; the model needs at least one token to go on from.".into()));
+            }
+            // A prompt whose control tokens were parsed may bring its own.
+            let bos = model.tokenizer.add_bos().filter(|bos| ids.first() != Some(bos));
+            Ok(bos.into_iter().chain(ids).collect())
+        }
+    }
+}

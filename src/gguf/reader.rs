@@ -1,0 +1,73 @@
+//! A cursor over the bytes of a file; every read is checked.
+//!
+//! Invariant: never reads past the end, trusts no length, allocates nothing but the sentence of an error.
+
+use crate::error::{Error, Result};
+
+/// No string of a model comes near this; a length above it is a broken file rather than a short one.
+const MAX_STRING_BYTES: u64 = 128 << 20;
+
+pub(super) struct Reader<'a> {
+    bytes: &'a [u8],
+    position: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, position: 0 }
+    }
+
+    /// Bytes read so far.
+    pub(super) fn position(&self) -> usize {
+        self.position
+    }
+
+    pub(super) fn remaining(&self) -> usize {
+        self.bytes.len() - self.position
+    }
+
+    pub(super) fn take(&mut self, n: u64, what: &str) -> Result<&'a [u8]> {
+        let rest = &self.bytes[self.position..];
+        let taken = usize::try_from(n).ok().and_then(|n| rest.get(..n)).ok_or_else(|| {
+            Error::Truncated(format!("The file ends inside {what}: found {} of {n} bytes.", rest.len()))
+        })?;
+        self.position += taken.len();
+        Ok(taken)
+    }
+
+    pub(super) fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
+        let taken = self.take(N as u64, what)?;
+        Ok(taken.try_into().expect("take returns the length it was asked for"))
+    }
+
+    pub(super) fn u32(&mut self, what: &str) -> Result<u32> {
+        self.array(what).map(u32::from_le_bytes)
+    }
+
+    pub(super) fn u64(&mut self, what: &str) -> Result<u64> {
+        self.array(what).map(u64::from_le_bytes)
+    }
+
+    /// A u64 length and as many bytes, not yet known to be UTF-8.
+    pub(super) fn string(&mut self, what: &str) -> Result<&'a [u8]> {
+        let len = self.u64(what)?;
+        if len > MAX_STRING_BYTES {
+            return Err(Error::StringTooLong(format!(
+                "Found a string of {len} bytes for {what}; expected at most {MAX_STRING_BYTES}."
+            )));
+        }
+        self.take(len, what)
+    }
+}
+
+/// Text from the file as it may stand in a message: short, control characters escaped.
+pub(super) fn quoted(bytes: &[u8]) -> String {
+    const MAX_CHARS: usize = 64;
+    // Four bytes a character at most, so a longer prefix shows nothing more.
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * MAX_CHARS + 4)]);
+    let mut shown: String = text.chars().take(MAX_CHARS).flat_map(char::escape_debug).collect();
+    if text.chars().count() > MAX_CHARS {
+        shown.push('…');
+    }
+    format!("`{shown}`")
+}

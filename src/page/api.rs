@@ -1,0 +1,123 @@
+//! `window.nucleus`: the public JavaScript API (API.md, `www/nucleus.d.ts`).
+//!
+//! Every method returns a promise; a rejection is an `Error` with a stable `kind`.
+//!
+//! Invariant: a thin face of `App`; options are judged in `options`, shapes are made in `convert`.
+
+use super::app::App;
+use super::client::unexpected;
+use super::convert::{self, put, value};
+use super::dom;
+use super::form::random_seed;
+use super::options;
+use super::picker::ModelSource;
+use super::run::Start;
+use crate::error::{Error, Result};
+use crate::protocol::{Command, Event};
+use futures_channel::oneshot;
+use js_sys::{Float32Array, Function, Object, Promise, Reflect};
+use std::future::Future;
+use std::rc::Rc;
+use wasm_bindgen::{JsCast, prelude::*};
+use wasm_bindgen_futures::future_to_promise;
+use web_sys::{Blob, File};
+
+/// Makes the object and puts it on `window`.
+pub fn install(app: &Rc<App>) -> Object {
+    let nucleus = Object::new();
+    put(&nucleus, "version", env!("CARGO_PKG_VERSION"));
+    put(&nucleus, "ready", Promise::resolve(&JsValue::UNDEFINED));
+    put(&nucleus, "model", JsValue::NULL);
+    method(&nucleus, "load", app, load);
+    method(&nucleus, "tokenize", app, tokenize);
+    method(&nucleus, "detokenize", app, detokenize);
+    method(&nucleus, "renderChat", app, render_chat);
+    method(&nucleus, "logits", app, logits);
+    method(&nucleus, "generate", app, generate);
+    method(&nucleus, "stop", app, |app, _, _| async move { app.stop().await.map(|()| JsValue::UNDEFINED) });
+    method(&nucleus, "unload", app, |app, _, _| async move { app.unload().await.map(|()| JsValue::UNDEFINED) });
+    method(&nucleus, "diagnostics", app, diagnostics);
+    put(&dom::window(), "nucleus", &nucleus);
+    nucleus
+}
+
+/// Adds a method of up to two arguments.
+fn method<F>(nucleus: &Object, name: &str, app: &Rc<App>, call: impl Fn(Rc<App>, JsValue, JsValue) -> F + 'static)
+where
+    F: Future<Output = Result<JsValue>> + 'static,
+{
+    let app = Rc::clone(app);
+    let closure = Closure::<dyn Fn(JsValue, JsValue) -> Promise>::new(move |first, second| {
+        let answer = call(Rc::clone(&app), first, second);
+        future_to_promise(async move { answer.await.map_err(|error| convert::error(&error)) })
+    });
+    put(nucleus, name, closure.into_js_value());
+}
+
+async fn load(app: Rc<App>, source: JsValue, js_options: JsValue) -> Result<JsValue> {
+    let options = options::load(value(&js_options))?;
+    let on_progress = Reflect::get(&js_options, &"onProgress".into()).ok().and_then(|call| call.dyn_into::<Function>().ok());
+    let source = match source.as_string() {
+        Some(url) => ModelSource::Url(url),
+        None => match source.dyn_into::<File>() {
+            Ok(file) => file.into(),
+            Err(other) => {
+                let blob = other.dyn_into::<Blob>().map_err(|_| {
+                    Error::BadOption("`source` is neither a string nor a File nor a Blob: expected one of them.".into())
+                })?;
+                ModelSource::File { name: "a file without a name".into(), blob }
+            }
+        },
+    };
+    app.load(source, options, on_progress).await.map(|info| convert::model_info(&info).into())
+}
+
+async fn tokenize(app: Rc<App>, text: JsValue, js_options: JsValue) -> Result<JsValue> {
+    let special = options::tokenize(value(&js_options))?;
+    let text = options::text("text", value(&text))?;
+    match app.client.request(Command::Tokenize { text, special }).await? {
+        Event::Tokens(pieces) => Ok(convert::tokens(&pieces).into()),
+        other => Err(unexpected(&other)),
+    }
+}
+
+async fn detokenize(app: Rc<App>, ids: JsValue, _: JsValue) -> Result<JsValue> {
+    let ids = options::ids(value(&ids))?;
+    match app.client.request(Command::Detokenize { ids }).await? {
+        Event::Text(text) => Ok(text.into()),
+        other => Err(unexpected(&other)),
+    }
+}
+
+async fn render_chat(_: Rc<App>, _: JsValue, _: JsValue) -> Result<JsValue> {
+    Err(Error::UnsupportedOption("`renderChat` is not there yet: write the prompt out and pass it as `prompt`.".into()))
+}
+
+async fn logits(app: Rc<App>, ids: JsValue, _: JsValue) -> Result<JsValue> {
+    let ids = options::ids(value(&ids))?;
+    match app.client.request(Command::Logits { ids }).await? {
+        Event::Logits(logits) => Ok(Float32Array::from(logits.as_slice()).into()),
+        other => Err(unexpected(&other)),
+    }
+}
+
+async fn generate(app: Rc<App>, js_options: JsValue, on_step: JsValue) -> Result<JsValue> {
+    let (options, pace) = options::generate(value(&js_options), random_seed())?;
+    let on_step = match on_step.dyn_into::<Function>() {
+        Ok(call) => Some(call),
+        Err(other) if other.is_undefined() => None,
+        Err(_) => return Err(Error::BadOption("`onStep` is not a function: expected one, or nothing.".into())),
+    };
+    let run = app.run(options, Start::Paced(pace), on_step)?;
+    match run.await {
+        Ok(outcome) => outcome.map(|result| convert::result(&result).into()),
+        Err(oneshot::Canceled) => Err(Error::EngineFailed("The run was dropped without an answer.".into())),
+    }
+}
+
+async fn diagnostics(app: Rc<App>, _: JsValue, _: JsValue) -> Result<JsValue> {
+    match app.client.request(Command::Diagnostics).await? {
+        Event::Diagnostics(found) => Ok(convert::diagnostics(&found).into()),
+        other => Err(unexpected(&other)),
+    }
+}

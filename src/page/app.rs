@@ -1,0 +1,383 @@
+//! The page as a whole: one client, one model, one run, and the controls that work on them.
+//!
+//! Invariant: the order of things (load, run, exercise) is decided here and only here, for the controls and for
+//! `window.nucleus` alike.
+
+use super::api;
+use super::client::{Client, unexpected};
+use super::convert;
+use super::dom::{self, on};
+use super::form::{Form, Situation, prompt_text};
+use super::options::Pace;
+use super::picker::{ModelSource, Picker};
+use super::run::{RunState, Runs, Start};
+use super::stage::{RunInfo, Stage};
+use super::words::{bytes, milliseconds};
+use crate::error::{Error, Result};
+use crate::protocol::{Command, Event, GenerateOptions, LoadOptions, ModelInfo, Prompt, RunResult, Source, StopReason};
+use futures_channel::oneshot;
+use js_sys::Function;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::{Rc, Weak};
+use wasm_bindgen::JsValue;
+use wasm_bindgen_futures::spawn_local;
+use web_sys::{KeyboardEvent, Url, UrlSearchParams};
+
+pub struct App {
+    pub client: Client,
+    stage: Rc<Stage>,
+    runs: Rc<Runs>,
+    form: Form,
+    picker: Rc<Picker>,
+    model: RefCell<Option<ModelInfo>>,
+    is_loading: Cell<bool>,
+    is_exercise: Cell<bool>,
+    is_exercise_cancelled: Cell<bool>,
+    api: OnceCell<js_sys::Object>,
+}
+
+/// Builds the page and its `window.nucleus`, and starts the engine worker.
+pub fn start() {
+    let client = Client::new();
+    client.warm_up();
+    let stage = Stage::new();
+    let runs = Runs::new(client.clone(), Rc::clone(&stage));
+    let app = Rc::new_cyclic(|weak: &Weak<App>| {
+        let chooser = weak.clone();
+        let choose = move |source| {
+            if let Some(app) = chooser.upgrade() {
+                spawn_local(async move { app.load_shown(source).await });
+            }
+        };
+        App {
+            client,
+            stage,
+            runs,
+            form: Form::new(),
+            picker: Picker::new(choose),
+            model: RefCell::default(),
+            is_loading: Cell::new(false),
+            is_exercise: Cell::new(false),
+            is_exercise_cancelled: Cell::new(false),
+            api: OnceCell::new(),
+        }
+    });
+    app.listen();
+    app.picker.show(None);
+    app.stage.say("Load a model to begin: Generate, One token and the exercise wait for it.");
+    app.refresh();
+    app.api.get_or_init(|| api::install(&app));
+    app.follow_link();
+}
+
+impl App {
+    fn listen(self: &Rc<Self>) {
+        let app = Rc::downgrade(self);
+        self.runs.on_change(move || {
+            if let Some(app) = app.upgrade() {
+                app.refresh();
+            }
+        });
+        let app = Rc::downgrade(self);
+        self.client.on_crash(move || {
+            if let Some(app) = app.upgrade() {
+                app.set_model(None);
+                app.picker.end(None);
+                app.stage.fail(&Error::EngineFailed("Its worker ended unexpectedly.".into()));
+            }
+        });
+        let app = Rc::clone(self);
+        on(&self.form.generate, "click", move |_: web_sys::Event| app.generate_shown());
+        let app = Rc::clone(self);
+        on(&self.form.step, "click", move |_: web_sys::Event| app.step_shown());
+        let app = Rc::clone(self);
+        on(&self.form.stop, "click", move |_: web_sys::Event| app.stop_shown());
+        let app = Rc::clone(self);
+        on(&self.form.exercise, "click", move |_: web_sys::Event| {
+            let app = Rc::clone(&app);
+            spawn_local(async move { app.exercise_shown().await });
+        });
+        let app = Rc::clone(self);
+        on(self.form.kv_cache(), "change", move |_: web_sys::Event| {
+            if app.runs.state() != RunState::Idle {
+                app.stage.say("The switch counts from the next run on: this one goes on as it began.");
+            }
+        });
+        let app = Rc::clone(self);
+        on(&dom::document(), "keydown", move |event: KeyboardEvent| match event.key().as_str() {
+            "Enter" if event.ctrl_key() || event.meta_key() => {
+                event.prevent_default();
+                if !app.form.generate.disabled() {
+                    app.generate_shown();
+                }
+            }
+            "Escape" if !app.form.stop.disabled() => app.stop_shown(),
+            _ => {}
+        });
+    }
+
+    /// `?model=URL&prompt=TEXT&autoload=1`
+    fn follow_link(self: &Rc<Self>) {
+        let search = dom::window().location().search().unwrap_or_default();
+        let Ok(link) = UrlSearchParams::new_with_str(&search) else { return };
+        if let Some(prompt) = link.get("prompt") {
+            self.form.set_prompt(&prompt);
+        }
+        let model = link.get("model");
+        if let Some(url) = &model {
+            self.picker.set_url(url);
+        }
+        if link.get("autoload").as_deref() == Some("1") {
+            let source = model.map_or_else(ModelSource::offered, ModelSource::Url);
+            let app = Rc::clone(self);
+            spawn_local(async move { app.load_shown(source).await });
+        }
+    }
+
+    fn refresh(&self) {
+        self.form.refresh(Situation {
+            has_model: self.model.borrow().is_some(),
+            is_loading: self.is_loading.get(),
+            run: self.runs.state(),
+            is_exercise: self.is_exercise.get(),
+        });
+    }
+
+    fn set_model(&self, model: Option<ModelInfo>) {
+        if let Some(object) = self.api.get() {
+            let info = model.as_ref().map_or(JsValue::NULL, |info| convert::model_info(info).into());
+            convert::put(object, "model", info);
+        }
+        self.picker.show(model.as_ref());
+        *self.model.borrow_mut() = model;
+        self.refresh();
+    }
+
+    /// Loads a model; a run in progress is stopped first, and the model before is gone from the start.
+    pub async fn load(
+        self: &Rc<Self>,
+        source: ModelSource,
+        options: LoadOptions,
+        on_progress: Option<Function>,
+    ) -> Result<ModelInfo> {
+        let (source, blob) = match source {
+            ModelSource::Url(url) => (Source::Url(absolute(&url)?), None),
+            ModelSource::File { name, blob } => (Source::Blob { name }, Some(blob)),
+        };
+        if self.is_loading.replace(true) {
+            return Err(Error::Busy("Another model is loading: wait for it.".into()));
+        }
+        let name = match &source {
+            Source::Url(url) => url.rsplit('/').next().unwrap_or(url).to_owned(),
+            Source::Blob { name } => name.clone(),
+        };
+        self.refresh();
+        self.picker.begin(&name);
+        self.stage.say(&format!("Loading {name}."));
+        let loaded = async {
+            self.stop().await?;
+            self.set_model(None);
+            let (done, receiver) = oneshot::channel();
+            let mut done = Some(done);
+            let picker = Rc::clone(&self.picker);
+            self.client.open(Command::Load { source, options }, blob.as_ref(), move |event| match event {
+                Event::Progress(progress) => {
+                    picker.progress(&progress);
+                    if let Some(Err(thrown)) =
+                        on_progress.as_ref().map(|call| call.call1(&JsValue::UNDEFINED, &convert::progress(&progress)))
+                    {
+                        web_sys::console::error_1(&thrown);
+                    }
+                }
+                event => {
+                    if let Some(done) = done.take() {
+                        // The load may have been abandoned; then nobody misses the answer.
+                        let _ = done.send(event);
+                    }
+                }
+            });
+            match receiver.await {
+                Ok(Event::Loaded(info)) => Ok(info),
+                Ok(Event::Failed(error)) => Err(error),
+                Ok(other) => Err(unexpected(&other)),
+                Err(oneshot::Canceled) => Err(Error::EngineFailed("It dropped the load without an answer.".into())),
+            }
+        };
+        let loaded = loaded.await;
+        self.is_loading.set(false);
+        self.picker.end(loaded.as_ref().ok());
+        self.set_model(loaded.as_ref().ok().cloned());
+        match &loaded {
+            Ok(info) => self.stage.say(&format!(
+                "{} is ready after {}: {} of weights, {} of memory. Press Generate.",
+                info.name,
+                milliseconds(info.load_ms),
+                bytes(info.bytes),
+                bytes(info.memory_bytes)
+            )),
+            Err(error) => self.stage.fail(error),
+        }
+        loaded
+    }
+
+    pub async fn unload(self: &Rc<Self>) -> Result<()> {
+        self.stop().await?;
+        self.client.request(Command::Unload).await?;
+        self.set_model(None);
+        self.picker.end(None);
+        self.stage.say("The model was unloaded.");
+        Ok(())
+    }
+
+    /// Starts a run that the page shows; its outcome comes when all of it has been painted.
+    pub fn run(
+        self: &Rc<Self>,
+        options: GenerateOptions,
+        start: Start,
+        on_step: Option<Function>,
+    ) -> Result<oneshot::Receiver<Result<RunResult>>> {
+        let info = match self.model.borrow().as_ref() {
+            None => return Err(Error::NoModel("Load a model before generating.".into())),
+            Some(model) => RunInfo {
+                options,
+                vocab_size: model.vocab_size,
+                kv_bytes_per_position: model.kv_bytes_per_position,
+            },
+        };
+        let prompt = prompt_text(&info.options).to_owned();
+        let ids = match &info.options.prompt {
+            Prompt::Ids(ids) => Some(ids.clone()),
+            Prompt::Text { .. } => None,
+        };
+        let receiver = self.runs.start(info, &prompt, start, on_step)?;
+        if let Some(ids) = ids {
+            let app = Rc::clone(self);
+            spawn_local(async move {
+                // Ids that cannot be decoded are refused by the run itself, in its own words.
+                if let Ok(Event::Text(text)) = app.client.request(Command::Detokenize { ids }).await {
+                    app.stage.set_prompt(&text);
+                }
+            });
+        }
+        Ok(receiver)
+    }
+
+    /// Ends the run in progress, if any.
+    pub async fn stop(&self) -> Result<()> {
+        self.is_exercise_cancelled.set(true);
+        if self.runs.state() == RunState::Idle {
+            return Ok(());
+        }
+        self.client.request(Command::Stop).await.map(|_| ())
+    }
+
+    async fn load_shown(self: &Rc<Self>, source: ModelSource) {
+        if let Err(error) = self.load(source, LoadOptions::default(), None).await {
+            self.stage.fail(&error);
+        }
+    }
+
+    fn generate_shown(self: &Rc<Self>) {
+        if self.goes_on(|runs| runs.resume()) {
+            self.stage.say("Going on.");
+            return;
+        }
+        self.start_shown(Start::Paced(Pace::Frame), "Writing. Stop with Escape.");
+    }
+
+    fn step_shown(self: &Rc<Self>) {
+        if self.goes_on(|runs| runs.step()) {
+            return;
+        }
+        self.start_shown(
+            Start::OneToken,
+            "One token at a time: One token takes the next, Generate goes on by itself, Stop ends the run.",
+        );
+    }
+
+    /// Applies `go_on` to a paused run, if the form still asks for that run.
+    fn goes_on(&self, go_on: impl Fn(&Rc<Runs>)) -> bool {
+        let is_same = self.runs.state() == RunState::Paused
+            && self.runs.info().is_some_and(|run| self.form.still_asks_for(&run.options));
+        if is_same {
+            go_on(&self.runs);
+        }
+        is_same
+    }
+
+    /// Starts a run from the form; a paused run that the form no longer asks for is ended first.
+    fn start_shown(self: &Rc<Self>, start: Start, message: &'static str) {
+        let app = Rc::clone(self);
+        spawn_local(async move {
+            let started = async {
+                let options = app.form.options()?;
+                app.stop().await?;
+                app.stage.say(message);
+                app.run(options, start, None).map(|_| ())
+            };
+            if let Err(error) = started.await {
+                app.stage.fail(&error);
+            }
+        });
+    }
+
+    fn stop_shown(self: &Rc<Self>) {
+        let app = Rc::clone(self);
+        spawn_local(async move {
+            if let Err(error) = app.stop().await {
+                app.stage.fail(&error);
+            }
+        });
+    }
+
+    async fn exercise_shown(self: &Rc<Self>) {
+        self.is_exercise.set(true);
+        self.is_exercise_cancelled.set(false);
+        self.refresh();
+        let outcome = self.exercise().await;
+        self.is_exercise.set(false);
+        self.refresh();
+        match outcome {
+            Ok(text) => self.stage.say(&text),
+            Err(error) => self.stage.fail(&error),
+        }
+    }
+
+    /// The lesson's exercise: the prompt and seed of the form, 100 tokens at temperature 0.7, once without and once with the
+    /// cache. Both runs go unpaced, so that the figures are the engine's.
+    async fn exercise(self: &Rc<Self>) -> Result<String> {
+        let mut options = self.form.options()?;
+        options.max_new_tokens = 100;
+        options.sampling.temperature = 0.7;
+        options.ignore_eos = true;
+        options.stop.clear();
+        let mut texts = Vec::new();
+        for kv_cache in [false, true] {
+            self.stage.say(if kv_cache {
+                "Exercise, second half: the same 100 tokens with the cache."
+            } else {
+                "Exercise, first half: 100 tokens without the cache. Every token computes all positions again."
+            });
+            options.kv_cache = kv_cache;
+            let run = self.run(options.clone(), Start::Paced(Pace::Free), None)?;
+            let ended = || Error::EngineFailed("The run was dropped without an answer.".into());
+            let result = run.await.map_err(|oneshot::Canceled| ended())??;
+            if result.stop_reason == StopReason::Cancelled || self.is_exercise_cancelled.get() {
+                return Ok("The exercise was stopped. What was measured stays below.".into());
+            }
+            texts.push(result.text);
+        }
+        let same = if texts[0] == texts[1] { "Both wrote the same text" } else { "Rounding made the texts differ" };
+        Ok(format!("The exercise is done. {same}; the speeds are under “What the KV cache saves”."))
+    }
+}
+
+/// The worker has its own base address: what the reader or a caller wrote is meant relative to the page.
+fn absolute(url: &str) -> Result<String> {
+    let bad = || Error::BadOption(format!("`source` is {url:?}: expected a URL or a path relative to the page."));
+    if url.trim().is_empty() {
+        return Err(bad());
+    }
+    let base = dom::document().base_uri().ok().flatten().unwrap_or_default();
+    Url::new_with_base(url.trim(), &base).map(|url| url.href()).map_err(|_| bad())
+}

@@ -1,0 +1,103 @@
+//! The few DOM calls that every view needs, typed.
+//!
+//! Invariant: text goes in through text nodes only; nothing here parses HTML.
+
+use std::cell::RefCell;
+use wasm_bindgen::{JsCast, prelude::*};
+use web_sys::{Document, Element, Event, EventTarget, HtmlElement, SvgElement, Text, Window};
+
+const SVG: &str = "http://www.w3.org/2000/svg";
+
+pub fn window() -> Window {
+    web_sys::window().expect("the page runs on a main thread")
+}
+
+pub fn document() -> Document {
+    window().document().expect("a main thread has a document")
+}
+
+/// The element of index.html with this id.
+pub fn by_id<T: JsCast>(id: &str) -> T {
+    let element = document().get_element_by_id(id).unwrap_or_else(|| panic!("index.html has an element #{id}"));
+    element.dyn_into().unwrap_or_else(|_| panic!("#{id} is of the kind that the page expects"))
+}
+
+/// A new element, with its classes.
+pub fn create<T: JsCast>(tag: &str, class: &str) -> T {
+    let element = document().create_element(tag).expect("the tag is a valid name");
+    if !class.is_empty() {
+        element.set_class_name(class);
+    }
+    element.dyn_into().expect("the tag makes this kind of element")
+}
+
+/// A new SVG element with these attributes.
+pub fn create_svg(tag: &str, attributes: &[(&str, &str)]) -> SvgElement {
+    let element = document().create_element_ns(Some(SVG), tag).expect("the tag is a valid name");
+    for (name, value) in attributes {
+        set(&element, name, value);
+    }
+    element.unchecked_into()
+}
+
+pub fn append(parent: &Element, child: &web_sys::Node) {
+    parent.append_child(child).expect("a new node can be appended");
+}
+
+pub fn set(element: &Element, name: &str, value: &str) {
+    element.set_attribute(name, value).expect("the attribute is a valid name");
+}
+
+/// Sets or removes an attribute.
+pub fn set_if(element: &Element, name: &str, value: &str, is_set: bool) {
+    if is_set {
+        set(element, name, value);
+    } else {
+        element.remove_attribute(name).expect("the attribute is a valid name");
+    }
+}
+
+/// Sets a style property from script, which a Content-Security-Policy allows.
+pub fn style(element: &HtmlElement, property: &str, value: &str) {
+    element.style().set_property(property, value).expect("the property is a valid name");
+}
+
+/// Calls `listener` for every `event` of `target`, for as long as the page lives.
+pub fn on<E: JsCast + 'static>(target: &EventTarget, event: &str, mut listener: impl FnMut(E) + 'static) {
+    let closure = Closure::<dyn FnMut(Event)>::new(move |event: Event| listener(event.unchecked_into()));
+    target.add_event_listener_with_callback(event, closure.as_ref().unchecked_ref()).expect("the target takes listeners");
+    closure.forget();
+}
+
+/// A text that is written to the document only when it changes.
+pub struct TextCell {
+    node: Text,
+    last: RefCell<String>,
+}
+
+impl TextCell {
+    /// Puts a new text node at the end of `parent`.
+    pub fn new(parent: &Element) -> Self {
+        let node = document().create_text_node("");
+        append(parent, &node);
+        Self { node, last: RefCell::default() }
+    }
+
+    /// Replaces what the element of index.html with this id says.
+    pub fn of_id(id: &str) -> Self {
+        let element: Element = by_id(id);
+        let last = element.text_content().unwrap_or_default();
+        element.set_text_content(None);
+        let cell = Self::new(&element);
+        cell.set(&last);
+        cell
+    }
+
+    pub fn set(&self, text: &str) {
+        let mut last = self.last.borrow_mut();
+        if *last != text {
+            self.node.set_data(text);
+            text.clone_into(&mut last);
+        }
+    }
+}

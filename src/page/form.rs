@@ -1,0 +1,154 @@
+//! The prompt, the sampling controls and the buttons.
+//!
+//! Invariant: reads and writes controls; what the values mean is decided in `options`, as for `window.nucleus`.
+
+use super::dom::{self, by_id, on};
+use super::options::{self, Value};
+use super::run::RunState;
+use super::words::setting;
+use crate::error::Result;
+use crate::protocol::{GenerateOptions, Prompt};
+use web_sys::{Event, HtmlButtonElement, HtmlElement, HtmlInputElement, HtmlTextAreaElement};
+
+pub struct Form {
+    prompt: HtmlTextAreaElement,
+    stop_strings: HtmlTextAreaElement,
+    seed: HtmlInputElement,
+    seed_is_new: HtmlInputElement,
+    kv_cache: HtmlInputElement,
+    /// The other number fields, by the option they set.
+    numbers: [(&'static str, HtmlInputElement); 6],
+    pub generate: HtmlButtonElement,
+    pub step: HtmlButtonElement,
+    pub stop: HtmlButtonElement,
+    pub exercise: HtmlButtonElement,
+}
+
+/// What the buttons depend on.
+#[derive(Debug, Clone, Copy)]
+pub struct Situation {
+    pub has_model: bool,
+    pub is_loading: bool,
+    pub run: RunState,
+    pub is_exercise: bool,
+}
+
+impl Form {
+    pub fn new() -> Self {
+        let this = Self {
+            prompt: by_id("prompt"),
+            stop_strings: by_id("stop-strings"),
+            seed: by_id("seed"),
+            seed_is_new: by_id("seed-new"),
+            kv_cache: by_id("kv-cache"),
+            numbers: [
+                ("temperature", by_id("temperature")),
+                ("topP", by_id("top-p")),
+                ("topK", by_id("top-k")),
+                ("maxNewTokens", by_id("max-tokens")),
+                ("minP", by_id("min-p")),
+                ("repetitionPenalty", by_id("repetition-penalty")),
+            ],
+            generate: by_id("generate"),
+            step: by_id("step"),
+            stop: by_id("stop"),
+            exercise: by_id("exercise"),
+        };
+        // Sliders say their value beside them; "off" where it is one.
+        for (id, off) in [("temperature", None), ("top-p", Some(1.0)), ("min-p", Some(0.0)), ("repetition-penalty", Some(1.0))] {
+            let slider: HtmlInputElement = by_id(id);
+            let output: HtmlElement = by_id(&format!("{id}-value"));
+            let show = move |slider: &HtmlInputElement| {
+                let value = slider.value_as_number() as f32;
+                let text = match off {
+                    Some(off) if value == off => "off".to_owned(),
+                    _ if id == "temperature" && value == 0.0 => "0 greedy".to_owned(),
+                    _ => setting(value),
+                };
+                output.set_text_content(Some(&text));
+            };
+            show(&slider);
+            let shown = slider.clone();
+            on(&slider, "input", move |_: Event| show(&shown));
+        }
+        this
+    }
+
+    /// What a run is to be started with. A new seed is drawn when one is wanted each time, and shown.
+    pub fn options(&self) -> Result<GenerateOptions> {
+        if self.seed_is_new.checked() {
+            self.seed.set_value(&random_seed().to_string());
+        }
+        self.read()
+    }
+
+    /// True when the form still asks for the run that `running` describes. The cache switch counts from the next run on.
+    pub fn still_asks_for(&self, running: &GenerateOptions) -> bool {
+        let asked = self.read().map(|mut asked| {
+            asked.kv_cache = running.kv_cache;
+            if self.seed_is_new.checked() {
+                asked.sampling.seed = running.sampling.seed;
+            }
+            asked
+        });
+        asked.is_ok_and(|asked| asked == *running)
+    }
+
+    fn read(&self) -> Result<GenerateOptions> {
+        let mut entries: Vec<(String, Value)> = self.numbers.iter().map(|(name, input)| ((*name).into(), number(input))).collect();
+        entries.push(("prompt".into(), Value::Text(self.prompt.value())));
+        entries.push(("seed".into(), number(&self.seed)));
+        entries.push(("kvCache".into(), Value::Bool(self.kv_cache.checked())));
+        let stop = self.stop_strings.value();
+        let stop = stop.lines().filter(|line| !line.is_empty()).map(|line| Value::Text(line.replace("\\n", "\n")));
+        entries.push(("stop".into(), Value::List(stop.collect())));
+        options::generate(Value::Object(entries), 0).map(|(options, _)| options)
+    }
+
+    pub fn set_prompt(&self, prompt: &str) {
+        self.prompt.set_value(prompt);
+    }
+
+    /// Enables what can be used and says why the rest cannot.
+    pub fn refresh(&self, now: Situation) {
+        let is_free = now.has_model && !now.is_loading && !now.is_exercise;
+        let why_not = match now {
+            Situation { is_loading: true, .. } => "The model is loading",
+            Situation { has_model: false, .. } => "Load a model first",
+            Situation { is_exercise: true, .. } => "The exercise is running",
+            _ => "A run is in progress",
+        };
+        let set = |button: &HtmlButtonElement, is_enabled: bool, why_not: &str| {
+            button.set_disabled(!is_enabled);
+            dom::set_if(button, "title", why_not, !is_enabled);
+        };
+        set(&self.generate, is_free && now.run != RunState::Running, why_not);
+        set(&self.step, is_free && now.run != RunState::Running, why_not);
+        set(&self.stop, now.run != RunState::Idle || now.is_exercise, "Nothing is running");
+        set(&self.exercise, is_free && now.run == RunState::Idle, why_not);
+    }
+
+    pub fn kv_cache(&self) -> &HtmlInputElement {
+        &self.kv_cache
+    }
+}
+
+/// The text that a run shows before its first token; empty for ids until they are decoded.
+pub fn prompt_text(options: &GenerateOptions) -> &str {
+    match &options.prompt {
+        Prompt::Text { text, .. } => text,
+        Prompt::Ids(_) => "",
+    }
+}
+
+/// 32 random bits: short enough to read and type.
+pub fn random_seed() -> u64 {
+    (js_sys::Math::random() * 4_294_967_296.0) as u64
+}
+
+fn number(input: &HtmlInputElement) -> Value {
+    match input.value().trim().parse() {
+        Ok(number) => Value::Number(number),
+        Err(_) => Value::Other("not filled in"),
+    }
+}

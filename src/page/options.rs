@@ -1,0 +1,451 @@
+//! The options of `window.nucleus`, from JavaScript values to protocol structs.
+//!
+//! Nothing is ignored: an unknown name, a wrong type and a number out of range are `bad-option`; an option of the API that is
+//! not there yet is `unsupported-option`, unless its value says "off". The page's own form goes through here too.
+//!
+//! Invariant: pure; it sees [`Value`]s, so that every rule is tested natively.
+
+use crate::error::{Error, Result};
+use crate::protocol::{GenerateOptions, LoadOptions, Prompt, SamplingOptions};
+
+/// A JavaScript value, as far as options need it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    Bool(bool),
+    Number(f64),
+    Text(String),
+    List(Vec<Value>),
+    /// Own enumerable properties whose value is not `undefined`.
+    Object(Vec<(String, Value)>),
+    Function,
+    /// Anything else, by what it is called in a message: `null`, `undefined`, `a bigint`.
+    Other(&'static str),
+}
+
+/// How the page paces a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    Frame,
+    Free,
+}
+
+/// `generate`'s options; `seed` fills in where none was given.
+pub fn generate(options: Value, seed: u64) -> Result<(GenerateOptions, Pace)> {
+    let mut fields = Fields::of("generate", options)?;
+    fields.refuse_unless_off("messages", |_| false)?;
+    fields.refuse_unless_off("typicalP", |value| is_number(value, 1.0))?;
+    for name in ["epsilonCutoff", "etaCutoff", "noRepeatNgramSize", "minNewTokens"] {
+        fields.refuse_unless_off(name, |value| is_number(value, 0.0))?;
+    }
+    fields.refuse_unless_off("logitBias", |value| matches!(value, Value::Object(entries) if entries.is_empty()))?;
+    fields.refuse_unless_off("suppress", |value| matches!(value, Value::List(ids) if ids.is_empty()))?;
+    fields.choice("samplerOrder", &["hf"], &["llama.cpp"])?;
+    let pace = match fields.choice("pace", &["frame", "free"], &[])? {
+        Some("free") => Pace::Free,
+        _ => Pace::Frame,
+    };
+    let special = fields.flag("special")?;
+    let prompt = match (fields.text("prompt")?, fields.ids("ids")?) {
+        (Some(text), None) => Prompt::Text { text, special: special.unwrap_or(false) },
+        (None, Some(_)) if special == Some(true) => {
+            return Err(bad("special", "it is about text, and `ids` was given"));
+        }
+        (None, Some(ids)) => Prompt::Ids(ids),
+        (Some(_), Some(_)) => return Err(Error::BadOption("Both `prompt` and `ids` were given: expected one of them.".into())),
+        (None, None) => return Err(Error::BadOption("Neither `prompt` nor `ids` was given: expected one of them.".into())),
+    };
+    let options = GenerateOptions {
+        prompt,
+        max_new_tokens: fields.whole("maxNewTokens", 1, u32::MAX)?.unwrap_or(64),
+        sampling: SamplingOptions {
+            repetition_penalty: fields.real("repetitionPenalty", Range::Above(0.0))?.unwrap_or(1.0),
+            temperature: fields.real("temperature", Range::AtLeast(0.0))?.unwrap_or(0.7),
+            top_k: fields.whole("topK", 0, u32::MAX)?.unwrap_or(0),
+            top_p: fields.real("topP", Range::Unit)?.unwrap_or(0.9),
+            min_p: fields.real("minP", Range::Unit)?.unwrap_or(0.0),
+            seed: fields.seed()?.unwrap_or(seed),
+        },
+        stop: fields.texts("stop")?.unwrap_or_default(),
+        ignore_eos: fields.flag("ignoreEos")?.unwrap_or(false),
+        max_time_ms: fields.number("maxTimeMs", Range::Above(0.0))?,
+        kv_cache: fields.flag("kvCache")?.unwrap_or(true),
+        candidates: fields.whole("candidates", 0, u32::MAX)?.unwrap_or(64),
+        force_ids: fields.ids("forceIds")?.unwrap_or_default(),
+    };
+    fields.finish()?;
+    Ok((options, pace))
+}
+
+/// `load`'s options, without `onProgress`, which is only checked to be a function.
+pub fn load(options: Value) -> Result<LoadOptions> {
+    let mut fields = Fields::of("load", options)?;
+    fields.choice("backend", &["auto", "cpu"], &["webgpu"])?;
+    if let Some(n_threads) = fields.whole("threads", 1, u32::MAX)?
+        && n_threads > 1
+    {
+        return Err(not_yet("threads", "this build has one thread: leave it out, or pass 1"));
+    }
+    if fields.flag("cache")? == Some(true) {
+        return Err(not_yet("cache", "files are fetched anew at every visit: leave it out, or pass false"));
+    }
+    let sha256 = fields.text("sha256")?.map(|hash| sha256_hex(&hash)).transpose()?;
+    let context_length = fields.whole("contextLength", 1, u32::MAX)?;
+    match fields.take("onProgress") {
+        None | Some(Value::Function) => {}
+        Some(other) => return Err(wrong("onProgress", &other, "a function")),
+    }
+    fields.finish()?;
+    Ok(LoadOptions { context_length, sha256 })
+}
+
+/// `tokenize`'s options: whether control tokens in the text are parsed.
+pub fn tokenize(options: Value) -> Result<bool> {
+    let mut fields = Fields::of("tokenize", options)?;
+    let special = fields.flag("special")?.unwrap_or(false);
+    fields.finish()?;
+    Ok(special)
+}
+
+/// A list of token ids that is an argument of its own.
+pub fn ids(value: Value) -> Result<Vec<u32>> {
+    whole_list("ids", value)
+}
+
+/// A text that is an argument of its own.
+pub fn text(name: &str, value: Value) -> Result<String> {
+    match value {
+        Value::Text(text) => Ok(text),
+        other => Err(wrong(name, &other, "a string")),
+    }
+}
+
+/// Where a number must lie.
+#[derive(Debug, Clone, Copy)]
+enum Range {
+    AtLeast(f64),
+    Above(f64),
+    /// 0 to 1, both included.
+    Unit,
+}
+
+impl Range {
+    fn holds(self, number: f64) -> bool {
+        match self {
+            Range::AtLeast(least) => number >= least,
+            Range::Above(bound) => number > bound,
+            Range::Unit => (0.0..=1.0).contains(&number),
+        }
+    }
+
+    fn expected(self) -> String {
+        match self {
+            Range::AtLeast(least) => format!("a number of at least {least}"),
+            Range::Above(bound) => format!("a number above {bound}"),
+            Range::Unit => "a number from 0 to 1".to_owned(),
+        }
+    }
+}
+
+/// The options not read yet; what is left at the end has an unknown name.
+struct Fields {
+    method: &'static str,
+    entries: Vec<(String, Value)>,
+}
+
+impl Fields {
+    fn of(method: &'static str, options: Value) -> Result<Self> {
+        match options {
+            Value::Object(entries) => Ok(Self { method, entries }),
+            Value::Other("undefined") => Ok(Self { method, entries: Vec::new() }),
+            other => Err(wrong(&format!("{method} options"), &other, "an object")),
+        }
+    }
+
+    fn take(&mut self, name: &str) -> Option<Value> {
+        let at = self.entries.iter().position(|(key, _)| key == name)?;
+        Some(self.entries.swap_remove(at).1)
+    }
+
+    fn finish(mut self) -> Result<()> {
+        self.entries.sort_by(|a, b| a.0.cmp(&b.0));
+        match self.entries.first() {
+            None => Ok(()),
+            Some((name, _)) => {
+                Err(Error::BadOption(format!("`{name}` is not an option of {}: see nucleus.d.ts for those that are.", self.method)))
+            }
+        }
+    }
+
+    /// Takes an option that is not there yet: fine when absent or when its value turns it off.
+    fn refuse_unless_off(&mut self, name: &str, is_off: impl Fn(&Value) -> bool) -> Result<()> {
+        match self.take(name) {
+            Some(value) if !is_off(&value) => Err(not_yet(name, "leave it out")),
+            _ => Ok(()),
+        }
+    }
+
+    fn text(&mut self, name: &str) -> Result<Option<String>> {
+        self.take(name).map(|value| text(name, value)).transpose()
+    }
+
+    fn flag(&mut self, name: &str) -> Result<Option<bool>> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(flag)),
+            Some(other) => Err(wrong(name, &other, "true or false")),
+        }
+    }
+
+    /// One of `known`; one of `planned` is refused as not there yet.
+    fn choice(&mut self, name: &str, known: &'static [&'static str], planned: &[&str]) -> Result<Option<&'static str>> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let all = || known.iter().chain(planned).map(|choice| format!("'{choice}'")).collect::<Vec<_>>().join(" or ");
+        match &value {
+            Value::Text(text) if planned.contains(&text.as_str()) => {
+                Err(not_yet(&format!("{name}: '{text}'"), &format!("pass '{}'", known[0])))
+            }
+            Value::Text(text) => match known.iter().find(|choice| *choice == text) {
+                Some(choice) => Ok(Some(choice)),
+                None => Err(wrong(name, &value, &all())),
+            },
+            _ => Err(wrong(name, &value, &all())),
+        }
+    }
+
+    fn number(&mut self, name: &str, range: Range) -> Result<Option<f64>> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::Number(number)) if number.is_finite() && range.holds(number) => Ok(Some(number)),
+            Some(other) => Err(wrong(name, &other, &range.expected())),
+        }
+    }
+
+    /// A number that the engine keeps as f32; one too large for that is refused, not turned into infinity.
+    fn real(&mut self, name: &str, range: Range) -> Result<Option<f32>> {
+        match self.number(name, range)? {
+            Some(number) if !(number as f32).is_finite() => {
+                Err(wrong(name, &Value::Number(number), "a number that fits a 32-bit float"))
+            }
+            number => Ok(number.map(|number| number as f32)),
+        }
+    }
+
+    fn whole(&mut self, name: &str, least: u32, most: u32) -> Result<Option<u32>> {
+        self.take(name).map(|value| whole(name, &value, least, most)).transpose()
+    }
+
+    /// JavaScript's whole numbers are exact up to 2^53 - 1.
+    fn seed(&mut self) -> Result<Option<u64>> {
+        const MOST: f64 = 9_007_199_254_740_991.0;
+        match self.take("seed") {
+            None => Ok(None),
+            Some(Value::Number(n)) if n.fract() == 0.0 && (0.0..=MOST).contains(&n) => Ok(Some(n as u64)),
+            Some(other) => Err(wrong("seed", &other, "a whole number from 0 to 2^53 - 1")),
+        }
+    }
+
+    fn ids(&mut self, name: &str) -> Result<Option<Vec<u32>>> {
+        self.take(name).map(|value| whole_list(name, value)).transpose()
+    }
+
+    fn texts(&mut self, name: &str) -> Result<Option<Vec<String>>> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let Value::List(items) = value else { return Err(wrong(name, &value, "a list of strings")) };
+        let one = |(i, item)| match item {
+            Value::Text(text) if text.is_empty() => Err(bad(&format!("{name}[{i}]"), "it is empty, which would stop every run")),
+            item => text(&format!("{name}[{i}]"), item),
+        };
+        items.into_iter().enumerate().map(one).collect::<Result<_>>().map(Some)
+    }
+}
+
+fn whole(name: &str, value: &Value, least: u32, most: u32) -> Result<u32> {
+    match *value {
+        Value::Number(n) if n.fract() == 0.0 && (f64::from(least)..=f64::from(most)).contains(&n) => Ok(n as u32),
+        _ => Err(wrong(name, value, &format!("a whole number from {least} to {most}"))),
+    }
+}
+
+fn whole_list(name: &str, value: Value) -> Result<Vec<u32>> {
+    let Value::List(items) = value else { return Err(wrong(name, &value, "a list of token ids")) };
+    items.iter().enumerate().map(|(i, item)| whole(&format!("{name}[{i}]"), item, 0, u32::MAX)).collect()
+}
+
+fn sha256_hex(hash: &str) -> Result<String> {
+    if hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        Ok(hash.to_ascii_lowercase())
+    } else {
+        Err(wrong("sha256", &Value::Text(hash.to_owned()), "64 hexadecimal digits"))
+    }
+}
+
+fn is_number(value: &Value, off: f64) -> bool {
+    *value == Value::Number(off)
+}
+
+fn bad(name: &str, why: &str) -> Error {
+    Error::BadOption(format!("`{name}` cannot be used: {why}."))
+}
+
+fn wrong(name: &str, found: &Value, expected: &str) -> Error {
+    let found = match found {
+        Value::Bool(flag) => flag.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::Text(text) if text.chars().count() > 40 => format!("a string of {} characters", text.chars().count()),
+        Value::Text(text) => format!("{text:?}"),
+        Value::List(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+        Value::Function => "a function".to_owned(),
+        Value::Other(what) => (*what).to_owned(),
+    };
+    Error::BadOption(format!("`{name}` is {found}: expected {expected}."))
+}
+
+fn not_yet(name: &str, instead: &str) -> Error {
+    Error::UnsupportedOption(format!("`{name}` is not there yet: {instead}."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Value::{Bool, Function, List, Number, Object, Other, Text};
+    use super::*;
+
+    fn text_of(text: &str) -> Value {
+        Text(text.to_owned())
+    }
+
+    fn object(entries: &[(&str, Value)]) -> Value {
+        Object(entries.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect())
+    }
+
+    /// `generate` with a prompt and one more option.
+    fn with(name: &str, value: Value) -> Result<GenerateOptions> {
+        generate(object(&[("prompt", text_of("hi")), (name, value)]), 7).map(|(options, _)| options)
+    }
+
+    #[track_caller]
+    fn refused(result: Result<GenerateOptions>, kind: &str, name: &str) {
+        let error = result.expect_err(name);
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(name), "{error} names {name}");
+    }
+
+    #[test]
+    fn defaults_are_the_documented_ones() {
+        let (options, pace) = generate(object(&[("prompt", text_of("hi"))]), 7).expect("a prompt is enough");
+        let sampling =
+            SamplingOptions { repetition_penalty: 1.0, temperature: 0.7, top_k: 0, top_p: 0.9, min_p: 0.0, seed: 7 };
+        assert_eq!(options.sampling, sampling);
+        assert_eq!((options.max_new_tokens, options.candidates, options.kv_cache), (64, 64, true));
+        assert_eq!(options.prompt, Prompt::Text { text: "hi".into(), special: false });
+        assert_eq!(pace, Pace::Frame);
+    }
+
+    #[test]
+    fn options_that_are_not_there_yet_are_refused_by_name() {
+        let message = object(&[("role", text_of("user")), ("content", text_of("hi"))]);
+        refused(generate(object(&[("messages", List(vec![message]))]), 0).map(|o| o.0), "unsupported-option", "messages");
+        let late = [
+            ("typicalP", Number(0.9)),
+            ("epsilonCutoff", Number(0.1)),
+            ("etaCutoff", Number(0.1)),
+            ("noRepeatNgramSize", Number(2.0)),
+            ("minNewTokens", Number(5.0)),
+            ("logitBias", object(&[("5", Number(1.0))])),
+            ("suppress", List(vec![Number(1.0)])),
+            ("samplerOrder", text_of("llama.cpp")),
+        ];
+        for (name, value) in late {
+            refused(with(name, value), "unsupported-option", name);
+        }
+    }
+
+    #[test]
+    fn values_that_turn_a_missing_option_off_are_fine() {
+        let off = [
+            ("typicalP", Number(1.0)),
+            ("epsilonCutoff", Number(0.0)),
+            ("noRepeatNgramSize", Number(0.0)),
+            ("logitBias", Object(Vec::new())),
+            ("suppress", List(Vec::new())),
+            ("samplerOrder", text_of("hf")),
+        ];
+        for (name, value) in off {
+            assert!(with(name, value).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn bad_values_are_refused_by_name() {
+        let bad = [
+            ("temperature", Number(f64::NAN)),
+            ("temperature", Number(-0.1)),
+            ("temperature", Number(1e300)),
+            ("temperature", text_of("0.7")),
+            ("topP", Number(1.1)),
+            ("topK", Number(-1.0)),
+            ("topK", Number(1.5)),
+            ("topK", Number(4_294_967_296.0)),
+            ("minP", Number(f64::INFINITY)),
+            ("repetitionPenalty", Number(0.0)),
+            ("maxNewTokens", Number(0.0)),
+            ("seed", Number(-1.0)),
+            ("seed", Number(1e16)),
+            ("seed", Other("null")),
+            ("stop", text_of("x")),
+            ("stop", List(vec![text_of("")])),
+            ("ignoreEos", Number(1.0)),
+            ("maxTimeMs", Number(0.0)),
+            ("kvCache", text_of("yes")),
+            ("candidates", Number(-1.0)),
+            ("pace", text_of("fast")),
+            ("samplerOrder", text_of("vllm")),
+            ("forceIds", List(vec![Number(1.0), Number(0.5)])),
+            ("special", Number(1.0)),
+            ("temprature", Number(0.7)),
+        ];
+        for (name, value) in bad {
+            refused(with(name, value), "bad-option", name);
+        }
+    }
+
+    #[test]
+    fn exactly_one_prompt() {
+        let ids = || ("ids", List(vec![Number(1.0), Number(2.0)]));
+        let both = generate(object(&[("prompt", text_of("hi")), ids()]), 0).map(|o| o.0);
+        refused(both, "bad-option", "prompt");
+        refused(generate(Object(Vec::new()), 0).map(|o| o.0), "bad-option", "prompt");
+        refused(generate(Other("undefined"), 0).map(|o| o.0), "bad-option", "prompt");
+        refused(generate(text_of("hi"), 0).map(|o| o.0), "bad-option", "generate options");
+        let special = generate(object(&[ids(), ("special", Bool(true))]), 0).map(|o| o.0);
+        refused(special, "bad-option", "special");
+        let (options, _) = generate(object(&[ids()]), 0).expect("ids are enough");
+        assert_eq!(options.prompt, Prompt::Ids(vec![1, 2]));
+    }
+
+    #[test]
+    fn load_options() {
+        let hash = "A".repeat(64);
+        let fine = object(&[
+            ("backend", text_of("cpu")),
+            ("threads", Number(1.0)),
+            ("cache", Bool(false)),
+            ("contextLength", Number(512.0)),
+            ("sha256", text_of(&hash)),
+            ("onProgress", Function),
+        ]);
+        let options = load(fine).expect("all of these are there");
+        assert_eq!(options, LoadOptions { context_length: Some(512), sha256: Some("a".repeat(64)) });
+        assert_eq!(load(Other("undefined")), Ok(LoadOptions::default()));
+        let kind = |name: &str, value: Value| load(object(&[(name, value)])).expect_err(name).kind();
+        assert_eq!(kind("backend", text_of("webgpu")), "unsupported-option");
+        assert_eq!(kind("threads", Number(2.0)), "unsupported-option");
+        assert_eq!(kind("cache", Bool(true)), "unsupported-option");
+        assert_eq!(kind("threads", Number(0.0)), "bad-option");
+        assert_eq!(kind("backend", text_of("cuda")), "bad-option");
+        assert_eq!(kind("contextLength", Number(0.0)), "bad-option");
+        assert_eq!(kind("sha256", text_of("abc")), "bad-option");
+        assert_eq!(kind("onProgress", Number(1.0)), "bad-option");
+        assert_eq!(kind("layers", Number(1.0)), "bad-option");
+    }
+}

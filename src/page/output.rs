@@ -1,0 +1,157 @@
+//! The text: the prompt, then one chip per token.
+//!
+//! A chip is a button that shows its step. One of them at a time is in the tab order (roving tabindex); arrow keys go along.
+//!
+//! Invariant: appends only; a frame costs as much as it has new tokens.
+
+use super::dom::{self, append, by_id, create};
+use super::words::spell;
+use crate::protocol::StepRecord;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use wasm_bindgen::JsCast;
+use web_sys::{Element, HtmlElement, KeyboardEvent, MouseEvent};
+
+pub struct Output {
+    panel: HtmlElement,
+    /// Holds the chips of the current run; replaced as a whole by the next.
+    text: RefCell<HtmlElement>,
+    chips: RefCell<Vec<HtmlElement>>,
+    current: Cell<Option<usize>>,
+    empty: HtmlElement,
+}
+
+/// Surprisal at which a chip has its full shade.
+const FULL_SHADE_BITS: f32 = 10.0;
+/// How near to its end the panel must be scrolled to go on following it, CSS pixels.
+const NEAR_END: i32 = 48;
+
+impl Output {
+    /// `pick` is called with the index of a chip that the reader chose.
+    pub fn new(pick: impl Fn(usize) + 'static) -> Rc<Self> {
+        let panel: HtmlElement = by_id("output");
+        let text: HtmlElement = create("div", "text");
+        append(&panel, &text);
+        let this = Rc::new(Self {
+            panel,
+            text: RefCell::new(text),
+            chips: RefCell::default(),
+            current: Cell::new(None),
+            empty: by_id("output-empty"),
+        });
+        let pick = Rc::new(pick);
+        let (output, picked) = (Rc::clone(&this), Rc::clone(&pick));
+        dom::on(&this.panel, "click", move |event: MouseEvent| {
+            if let Some(index) = output.index_of(event.target()) {
+                picked(index);
+            }
+        });
+        let output = Rc::clone(&this);
+        dom::on(&this.panel, "keydown", move |event: KeyboardEvent| {
+            if let Some(index) = output.index_of(event.target()).and_then(|at| output.neighbour(at, &event)) {
+                event.prevent_default();
+                pick(index);
+                output.focus(index);
+            }
+        });
+        this
+    }
+
+    /// Starts a run: the prompt, no chips.
+    pub fn begin(&self, prompt: &str) {
+        self.empty.set_hidden(true);
+        let text: HtmlElement = create("div", "text");
+        self.text.borrow().replace_with_with_node_1(&text).expect("the old text is in the document");
+        *self.text.borrow_mut() = text;
+        self.chips.borrow_mut().clear();
+        self.current.set(None);
+        self.set_prompt(prompt);
+    }
+
+    /// Puts the prompt before the chips; for a prompt of ids its text comes later than the run's start.
+    pub fn set_prompt(&self, prompt: &str) {
+        let span: HtmlElement = create("span", "prompt-text");
+        span.set_text_content(Some(prompt));
+        let text = self.text.borrow();
+        match text.query_selector(".prompt-text").ok().flatten() {
+            Some(old) => old.replace_with_with_node_1(&span).expect("the old prompt is in the document"),
+            None => text.prepend_with_node_1(&span).expect("a new node can be put first"),
+        }
+    }
+
+    /// Appends one chip per step and keeps the end in view if it was.
+    pub fn extend(&self, steps: &[StepRecord]) {
+        let at_end = self.panel.scroll_height() - self.panel.scroll_top() - self.panel.client_height() < NEAR_END;
+        let text = self.text.borrow();
+        let mut chips = self.chips.borrow_mut();
+        for step in steps {
+            let chip = chip(chips.len(), step);
+            append(&text, &chip);
+            if step.bytes.contains(&b'\n') {
+                append(&text, &create::<Element>("br", ""));
+            }
+            chips.push(chip);
+        }
+        if at_end {
+            self.panel.set_scroll_top(self.panel.scroll_height());
+        }
+    }
+
+    /// Marks the chip whose step is shown, and puts it in the tab order.
+    pub fn mark(&self, index: usize) {
+        let chips = self.chips.borrow();
+        if let Some(old) = self.current.replace(Some(index)).and_then(|old| chips.get(old)) {
+            dom::set_if(old, "aria-current", "", false);
+            old.set_tab_index(-1);
+        }
+        if let Some(chip) = chips.get(index) {
+            dom::set(chip, "aria-current", "true");
+            chip.set_tab_index(0);
+        }
+    }
+
+    fn focus(&self, index: usize) {
+        let chip = self.chips.borrow().get(index).cloned();
+        if let Some(chip) = chip {
+            chip.focus().expect("a chip can have the focus");
+        }
+    }
+
+    fn index_of(&self, target: Option<web_sys::EventTarget>) -> Option<usize> {
+        let chip = target?.dyn_into::<Element>().ok()?.closest("[data-index]").ok()??;
+        chip.get_attribute("data-index")?.parse().ok()
+    }
+
+    fn neighbour(&self, at: usize, event: &KeyboardEvent) -> Option<usize> {
+        let last = self.chips.borrow().len().checked_sub(1)?;
+        if event.ctrl_key() || event.meta_key() || event.alt_key() {
+            return None;
+        }
+        match event.key().as_str() {
+            "ArrowRight" | "ArrowDown" => Some((at + 1).min(last)),
+            "ArrowLeft" | "ArrowUp" => Some(at.saturating_sub(1)),
+            "Home" => Some(0),
+            "End" => Some(last),
+            _ => None,
+        }
+    }
+}
+
+fn chip(index: usize, step: &StepRecord) -> HtmlElement {
+    let chip: HtmlElement = create("button", "chip");
+    dom::set(&chip, "type", "button");
+    dom::set(&chip, "data-index", &index.to_string());
+    chip.set_tab_index(-1);
+    let shade = (step.surprisal_bits / FULL_SHADE_BITS).clamp(0.0, 1.0);
+    dom::style(&chip, "--shade", &format!("{shade:.3}"));
+    for glyphs in spell(&step.bytes) {
+        if glyphs.is_mark {
+            let mark: HtmlElement = create("i", "");
+            mark.set_text_content(Some(&glyphs.text));
+            append(&chip, &mark);
+        } else {
+            append(&chip, &dom::document().create_text_node(&glyphs.text));
+        }
+    }
+    chip
+}

@@ -1,0 +1,121 @@
+//! How much credit a run gets: the arithmetic behind the frame loop.
+//!
+//! A frame paints what has arrived and then lets the engine run a little ahead, so that it never waits for the page and never
+//! runs far past what is on screen. How far ahead follows the engine's speed: twice what the last tick brought.
+//!
+//! Invariant: pure arithmetic; no clock, no DOM, no messages.
+
+/// What calls the loop: `requestAnimationFrame`, or the slower timer that takes over in a hidden tab.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tick {
+    Frame,
+    /// Browsers slow timers of hidden tabs down to one a second: more credit, or the timer would set the speed.
+    HiddenTimer,
+}
+
+impl Tick {
+    /// Tokens that may be on their way at most, for an engine that made `n_new` since the last tick.
+    fn ahead(self, n_new: u32) -> u32 {
+        let (least, most) = match self {
+            Tick::Frame => (4, 32),
+            Tick::HiddenTimer => (32, 512),
+        };
+        n_new.saturating_mul(2).clamp(least, most)
+    }
+}
+
+/// The account of one run. Credit counts steps from the start of the run and never goes down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pacing {
+    n_painted: u32,
+    n_granted: u32,
+}
+
+impl Pacing {
+    /// A run that was started with credit for `n_granted` steps.
+    pub fn new(n_granted: u32) -> Self {
+        Self { n_painted: 0, n_granted }
+    }
+
+    /// Credit that a paced run starts with.
+    pub fn first_credit() -> u32 {
+        Tick::Frame.ahead(0)
+    }
+
+    /// Counts `n_new` painted steps without granting more: for a run that is paused or not paced.
+    pub fn paint(&mut self, n_new: u32) {
+        self.n_painted = self.n_painted.saturating_add(n_new);
+    }
+
+    /// Counts `n_new` painted steps; the new credit when there is more to grant.
+    pub fn tick(&mut self, tick: Tick, n_new: u32) -> Option<u32> {
+        self.paint(n_new);
+        self.grant(self.n_painted.saturating_add(tick.ahead(n_new)))
+    }
+
+    /// Credit for exactly one more step than was granted so far.
+    pub fn one_more(&mut self) -> Option<u32> {
+        self.grant(self.n_granted.saturating_add(1))
+    }
+
+    /// True when every granted step has been painted: a run started with one step waits for the reader.
+    pub fn is_spent(&self) -> bool {
+        self.n_painted >= self.n_granted
+    }
+
+    fn grant(&mut self, n_steps: u32) -> Option<u32> {
+        (n_steps > self.n_granted).then(|| {
+            self.n_granted = n_steps;
+            n_steps
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_grants_twice_what_it_painted() {
+        let mut pacing = Pacing::new(4);
+        assert_eq!(pacing.tick(Tick::Frame, 3), Some(9), "3 painted + 6 ahead");
+        assert_eq!(pacing.tick(Tick::Frame, 5), Some(18), "8 painted + 10 ahead");
+    }
+
+    #[test]
+    fn credit_stays_between_4_and_32_ahead() {
+        let mut pacing = Pacing::new(4);
+        assert_eq!(pacing.tick(Tick::Frame, 1), Some(5));
+        assert_eq!(pacing.tick(Tick::Frame, 100), Some(133));
+        assert_eq!(Pacing::new(0).tick(Tick::HiddenTimer, 0), Some(32));
+        assert_eq!(Pacing::new(0).tick(Tick::HiddenTimer, 1000), Some(1512));
+    }
+
+    #[test]
+    fn credit_never_goes_down_and_empty_frames_grant_nothing() {
+        let mut pacing = Pacing::new(4);
+        assert_eq!(pacing.tick(Tick::Frame, 10), Some(30));
+        assert_eq!(pacing.tick(Tick::Frame, 1), None, "11 + 4 is below 30");
+        assert_eq!(pacing.tick(Tick::Frame, 0), None);
+        assert_eq!(pacing.tick(Tick::Frame, 19), Some(62));
+    }
+
+    #[test]
+    fn one_token_at_a_time() {
+        let mut pacing = Pacing::new(1);
+        assert!(!pacing.is_spent());
+        pacing.paint(1);
+        assert!(pacing.is_spent());
+        assert_eq!(pacing.one_more(), Some(2));
+        assert!(!pacing.is_spent());
+        pacing.paint(1);
+        assert_eq!(pacing.tick(Tick::Frame, 0), Some(6), "Generate goes on from a paused run");
+    }
+
+    #[test]
+    fn counts_saturate() {
+        let mut pacing = Pacing::new(u32::MAX);
+        assert_eq!(pacing.tick(Tick::Frame, u32::MAX), None);
+        assert_eq!(pacing.one_more(), None);
+    }
+}

@@ -1,0 +1,211 @@
+//! Where a model comes from: the offered one, a local file by button or drop, a URL. And how far its loading is.
+//!
+//! Invariant: says what the reader chose; loads nothing itself.
+
+use super::dom::{self, TextCell, by_id, on};
+use super::words::{bytes, count, parameters};
+use crate::clock::now_ms;
+use crate::protocol::{LoadPhase, LoadProgress, ModelInfo};
+use std::cell::Cell;
+use std::rc::Rc;
+use wasm_bindgen::JsCast;
+use web_sys::{Blob, DragEvent, Event, File, HtmlButtonElement, HtmlElement, HtmlInputElement, HtmlProgressElement};
+
+/// What the page offers, relative to itself; `cargo xtask model` puts it there.
+const DEFAULT_URL: &str = "models/SmolLM2-135M-Instruct.Q4_1.gguf";
+
+pub enum ModelSource {
+    Url(String),
+    File { name: String, blob: Blob },
+}
+
+impl ModelSource {
+    /// The model that the page offers.
+    pub fn offered() -> Self {
+        ModelSource::Url(DEFAULT_URL.into())
+    }
+}
+
+impl From<File> for ModelSource {
+    fn from(file: File) -> Self {
+        ModelSource::File { name: file.name(), blob: file.unchecked_into() }
+    }
+}
+
+pub struct Picker {
+    panel: HtmlElement,
+    toggle: HtmlElement,
+    toggle_text: TextCell,
+    url: HtmlInputElement,
+    buttons: [HtmlButtonElement; 2],
+    file: HtmlInputElement,
+    loading: HtmlElement,
+    bar: HtmlProgressElement,
+    progress_text: TextCell,
+    backend: TextCell,
+    backend_reason: TextCell,
+    /// When the download began, for its rate.
+    started_ms: Cell<Option<f64>>,
+}
+
+impl Picker {
+    /// `choose` is called with every choice of the reader.
+    pub fn new(choose: impl Fn(ModelSource) + 'static) -> Rc<Self> {
+        let backend: HtmlElement = by_id("backend");
+        let summary = backend.query_selector("summary").ok().flatten().expect("#backend has a summary");
+        summary.set_text_content(None);
+        let this = Rc::new(Self {
+            panel: by_id("picker"),
+            toggle: by_id("model"),
+            toggle_text: TextCell::of_id("model"),
+            url: by_id("model-url"),
+            buttons: [by_id("load-default"), by_id("load")],
+            file: by_id("model-file"),
+            loading: by_id("loading"),
+            bar: by_id("progress"),
+            progress_text: TextCell::of_id("progress-text"),
+            backend: TextCell::new(&summary),
+            backend_reason: TextCell::of_id("backend-reason"),
+            started_ms: Cell::new(None),
+        });
+        let picker = Rc::clone(&this);
+        on(&this.toggle, "click", move |_: Event| picker.set_open(picker.panel.hidden()));
+        let choose = Rc::new(choose);
+        this.listen(&choose);
+        listen_for_drops(choose);
+        this
+    }
+
+    fn listen(self: &Rc<Self>, choose: &Rc<impl Fn(ModelSource) + 'static>) {
+        let chosen = Rc::clone(choose);
+        on(&self.buttons[0], "click", move |_: Event| chosen(ModelSource::offered()));
+        let (picker, chosen) = (Rc::clone(self), Rc::clone(choose));
+        on(&by_id::<HtmlElement>("url-form"), "submit", move |event: Event| {
+            event.prevent_default();
+            chosen(ModelSource::Url(picker.url.value()));
+        });
+        let (picker, chosen) = (Rc::clone(self), Rc::clone(choose));
+        on(&self.file, "change", move |_: Event| {
+            if let Some(file) = picker.file.files().and_then(|files| files.get(0)) {
+                chosen(file.into());
+            }
+            // So that the same file can be chosen again.
+            picker.file.set_value("");
+        });
+    }
+
+    pub fn set_url(&self, url: &str) {
+        self.url.set_value(url);
+    }
+
+    pub fn set_open(&self, is_open: bool) {
+        self.panel.set_hidden(!is_open);
+        dom::set(&self.toggle, "aria-expanded", if is_open { "true" } else { "false" });
+    }
+
+    pub fn begin(&self, name: &str) {
+        self.set_open(true);
+        self.started_ms.set(None);
+        self.loading.set_hidden(false);
+        self.bar.remove_attribute("value").expect("the attribute is a valid name");
+        self.progress_text.set(&format!("Asking for {name}"));
+        self.set_enabled(false);
+    }
+
+    /// Phase, how much of how much, and how fast. Without a total the bar stays indeterminate.
+    pub fn progress(&self, progress: &LoadProgress) {
+        let received = progress.received;
+        match progress.total {
+            Some(total) if total > 0 => {
+                self.bar.set_max(total as f64);
+                self.bar.set_value(received.min(total) as f64);
+            }
+            _ => self.bar.remove_attribute("value").expect("the attribute is a valid name"),
+        }
+        let of_total = progress.total.map_or(String::new(), |total| format!(" of {}", bytes(total)));
+        let text = match progress.phase {
+            LoadPhase::Download => {
+                let now = now_ms();
+                let started = self.started_ms.get().unwrap_or(now);
+                self.started_ms.set(Some(started));
+                // A rate over less than a fifth of a second would be noise.
+                let rate = match now - started {
+                    elapsed if elapsed > 200.0 => format!(", {}/s", bytes((received as f64 * 1e3 / elapsed) as u64)),
+                    _ => String::new(),
+                };
+                format!("Downloading: {}{of_total}{rate}", bytes(received))
+            }
+            LoadPhase::Parse => "Reading the file's header".to_owned(),
+            LoadPhase::Upload => format!("Preparing the weights: {}{of_total}", bytes(received)),
+        };
+        self.progress_text.set(&text);
+    }
+
+    /// Loading ended: with a model, the panel makes room.
+    pub fn end(&self, model: Option<&ModelInfo>) {
+        self.loading.set_hidden(true);
+        self.set_enabled(true);
+        self.set_open(model.is_none());
+        self.show(model);
+    }
+
+    /// Says which model is there and what runs it.
+    pub fn show(&self, model: Option<&ModelInfo>) {
+        let Some(model) = model else {
+            self.toggle_text.set("No model yet");
+            self.backend.set("Engine: no model");
+            self.backend_reason.set("Nothing runs yet. When a model is loaded, this says what runs it, and why.");
+            return;
+        };
+        self.toggle_text.set(&format!("{} · {} · {}", model.name, model.quantization, bytes(model.bytes)));
+        let threads = count(model.threads.into(), "thread");
+        self.backend.set(&format!("{} · {threads}", model.backend.to_uppercase()));
+        self.backend_reason.set(&format!(
+            "{} Build: {}. {} parameters, {} layers, context of {}, {} of memory.",
+            model.backend_reason,
+            model.build,
+            parameters(model.parameters),
+            model.layers,
+            count(model.context_length.into(), "token"),
+            bytes(model.memory_bytes)
+        ));
+    }
+
+    fn set_enabled(&self, is_enabled: bool) {
+        for button in &self.buttons {
+            button.set_disabled(!is_enabled);
+        }
+        self.file.set_disabled(!is_enabled);
+    }
+}
+
+/// A file may be dropped anywhere on the page.
+fn listen_for_drops(choose: Rc<impl Fn(ModelSource) + 'static>) {
+    let veil: HtmlElement = by_id("drop");
+    let has_file = |event: &DragEvent| {
+        event.data_transfer().is_some_and(|data| data.types().iter().any(|kind| kind.as_string().as_deref() == Some("Files")))
+    };
+    let shown = veil.clone();
+    on(&dom::window(), "dragover", move |event: DragEvent| {
+        if has_file(&event) {
+            event.prevent_default();
+            shown.set_hidden(false);
+        }
+    });
+    let left = veil.clone();
+    on(&dom::window(), "dragleave", move |event: DragEvent| {
+        // Leaving the window has no target to enter.
+        if event.related_target().is_none() {
+            left.set_hidden(true);
+        }
+    });
+    on(&dom::window(), "drop", move |event: DragEvent| {
+        veil.set_hidden(true);
+        if has_file(&event) {
+            event.prevent_default();
+            if let Some(file) = event.data_transfer().and_then(|data| data.files()).and_then(|files| files.get(0)) {
+                choose(file.into());
+            }
+        }
+    });
+}

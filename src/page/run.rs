@@ -1,0 +1,306 @@
+//! One run at a time: starting it, pacing it by frames, ending it.
+//!
+//! What arrives is queued; a frame drains the queue, paints once and grants more credit (`pacing`). In a hidden tab there
+//! are no frames, so an interval takes over. A run that the reader walks through gets one step of credit at a time.
+//!
+//! Invariant: the only place that grants credit; knows steps, not what they look like.
+
+use super::client::{Client, unexpected};
+use super::convert;
+use super::dom;
+use super::options::Pace;
+use super::pacing::{Pacing, Tick};
+use super::stage::{RunInfo, Stage};
+use crate::clock::now_ms;
+use crate::error::{Error, Result};
+use crate::protocol::{Command, Credit, Event, RunResult, StepRecord};
+use futures_channel::oneshot;
+use gloo_timers::callback::Interval;
+use js_sys::Function;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
+use wasm_bindgen::{JsCast, prelude::*};
+
+/// Steps painted in one tick at most: an unpaced run may have sent many, and no task may take long.
+const N_MAX_PER_TICK: usize = 48;
+const HIDDEN_INTERVAL_MS: u32 = 100;
+/// Prompts shorter than this are read before a message about it could be.
+const N_LONG_PROMPT: u32 = 256;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunState {
+    Idle,
+    Running,
+    /// Waits for the reader to ask for the next token.
+    Paused,
+}
+
+/// How a run begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    Paced(Pace),
+    OneToken,
+}
+
+pub struct Runs {
+    client: Client,
+    stage: Rc<Stage>,
+    active: RefCell<Option<ActiveRun>>,
+    on_change: RefCell<Option<Box<dyn Fn()>>>,
+    frame: Closure<dyn FnMut()>,
+    is_frame_due: Cell<bool>,
+    hidden_timer: RefCell<Option<Interval>>,
+}
+
+struct ActiveRun {
+    id: u32,
+    info: Rc<RunInfo>,
+    pace: Pace,
+    is_paused: bool,
+    was_paused: bool,
+    pacing: Pacing,
+    arrived: VecDeque<StepRecord>,
+    outcome: Option<Result<RunResult>>,
+    done: oneshot::Sender<Result<RunResult>>,
+    on_step: Option<Function>,
+}
+
+impl Runs {
+    pub fn new(client: Client, stage: Rc<Stage>) -> Rc<Self> {
+        let this = Rc::new_cyclic(|weak: &Weak<Self>| {
+            let weak = weak.clone();
+            let frame = move || {
+                if let Some(runs) = weak.upgrade() {
+                    runs.is_frame_due.set(false);
+                    runs.tick(Tick::Frame);
+                }
+            };
+            Self {
+                client,
+                stage,
+                active: RefCell::default(),
+                on_change: RefCell::default(),
+                frame: Closure::new(frame),
+                is_frame_due: Cell::new(false),
+                hidden_timer: RefCell::default(),
+            }
+        });
+        let runs = Rc::clone(&this);
+        dom::on(&dom::document(), "visibilitychange", move |_: web_sys::Event| runs.choose_clock());
+        this
+    }
+
+    /// Called whenever [`Runs::state`] may have changed.
+    pub fn on_change(&self, callback: impl Fn() + 'static) {
+        *self.on_change.borrow_mut() = Some(Box::new(callback));
+    }
+
+    pub fn state(&self) -> RunState {
+        match self.active.borrow().as_ref() {
+            None => RunState::Idle,
+            Some(run) if run.is_paused => RunState::Paused,
+            Some(_) => RunState::Running,
+        }
+    }
+
+    /// What the run in progress was started with.
+    pub fn info(&self) -> Option<Rc<RunInfo>> {
+        self.active.borrow().as_ref().map(|run| Rc::clone(&run.info))
+    }
+
+    /// Starts a run; its outcome comes through the receiver once all of it has been painted.
+    pub fn start(
+        self: &Rc<Self>,
+        info: RunInfo,
+        prompt: &str,
+        start: Start,
+        on_step: Option<Function>,
+    ) -> Result<oneshot::Receiver<Result<RunResult>>> {
+        if self.active.borrow().is_some() {
+            return Err(Error::Busy("A run is in progress: stop it, or wait for its end.".into()));
+        }
+        let (credit, n_granted) = match start {
+            Start::OneToken => (Credit::Steps(1), 1),
+            Start::Paced(Pace::Frame) => (Credit::Steps(Pacing::first_credit()), Pacing::first_credit()),
+            Start::Paced(Pace::Free) => (Credit::Unlimited, u32::MAX),
+        };
+        let (done, receiver) = oneshot::channel();
+        let info = Rc::new(info);
+        let is_paused = start == Start::OneToken;
+        self.stage.begin(&info, prompt);
+        let options = info.options.clone();
+        *self.active.borrow_mut() = Some(ActiveRun {
+            id: 0,
+            info,
+            pace: if start == Start::Paced(Pace::Free) { Pace::Free } else { Pace::Frame },
+            is_paused,
+            was_paused: is_paused,
+            pacing: Pacing::new(n_granted),
+            arrived: VecDeque::new(),
+            outcome: None,
+            done,
+            on_step,
+        });
+        let runs = Rc::downgrade(self);
+        let id = self.client.open(Command::Generate { options, credit }, None, move |event| {
+            if let Some(runs) = runs.upgrade() {
+                runs.receive(event);
+            }
+        });
+        if let Some(run) = self.active.borrow_mut().as_mut() {
+            run.id = id;
+        }
+        self.choose_clock();
+        self.changed();
+        Ok(receiver)
+    }
+
+    /// Lets a paused run make one more step.
+    pub fn step(&self) {
+        let grant = self.active.borrow_mut().as_mut().and_then(|run| {
+            let credit = run.pacing.one_more().filter(|_| run.is_paused)?;
+            Some(Command::Grant { run: run.id, credit: Credit::Steps(credit) })
+        });
+        if let Some(grant) = grant {
+            self.client.send(grant);
+        }
+    }
+
+    /// Lets a paused run go on by itself.
+    pub fn resume(self: &Rc<Self>) {
+        if let Some(run) = self.active.borrow_mut().as_mut() {
+            run.is_paused = false;
+        }
+        self.changed();
+        self.tick(Tick::Frame);
+    }
+
+    fn receive(self: &Rc<Self>, event: Event) {
+        let on_step = {
+            let mut active = self.active.borrow_mut();
+            let Some(run) = active.as_mut() else { return };
+            match event {
+                Event::Step(step) => {
+                    if !run.is_paused {
+                        self.stage.speed.arrive(now_ms());
+                    }
+                    let call = run.on_step.clone().map(|function| (function, convert::step(&step)));
+                    run.arrived.push_back(step);
+                    call
+                }
+                Event::Prefill { done, total } => {
+                    if total > N_LONG_PROMPT {
+                        self.stage.say(&format!("Reading the prompt: {done} of {total} tokens."));
+                    }
+                    None
+                }
+                Event::Finished(result) => {
+                    run.outcome = Some(Ok(result));
+                    None
+                }
+                Event::Failed(error) => {
+                    run.outcome = Some(Err(error));
+                    None
+                }
+                other => {
+                    run.outcome = Some(Err(unexpected(&other)));
+                    None
+                }
+            }
+        };
+        if let Some((function, step)) = on_step
+            && let Err(thrown) = function.call1(&JsValue::UNDEFINED, &step)
+        {
+            // The caller's own error: the run goes on, the console shows it.
+            web_sys::console::error_1(&thrown);
+        }
+        self.after_arrival();
+    }
+
+    /// A short rest is painted with the end, so that a run never waits for a frame to be over.
+    fn after_arrival(self: &Rc<Self>) {
+        let (n_arrived, is_over) = match self.active.borrow().as_ref() {
+            Some(run) => (run.arrived.len(), run.outcome.is_some()),
+            None => return,
+        };
+        if is_over && n_arrived <= N_MAX_PER_TICK {
+            self.tick(Tick::Frame);
+        } else {
+            self.request_frame();
+        }
+    }
+
+    fn tick(self: &Rc<Self>, tick: Tick) {
+        let (steps, is_paused) = {
+            let mut active = self.active.borrow_mut();
+            let Some(run) = active.as_mut() else { return };
+            let n_new = run.arrived.len().min(N_MAX_PER_TICK);
+            (run.arrived.drain(..n_new).collect::<Vec<_>>(), run.is_paused)
+        };
+        let n_new = u32::try_from(steps.len()).expect("at most N_MAX_PER_TICK");
+        if !steps.is_empty() {
+            self.stage.extend(steps, is_paused, now_ms());
+        }
+        let (grant, has_more, is_over) = {
+            let mut active = self.active.borrow_mut();
+            let Some(run) = active.as_mut() else { return };
+            let credit = if run.is_paused || run.pace == Pace::Free {
+                run.pacing.paint(n_new);
+                None
+            } else {
+                run.pacing.tick(tick, n_new)
+            };
+            let grant = credit.map(|credit| Command::Grant { run: run.id, credit: Credit::Steps(credit) });
+            (grant, !run.arrived.is_empty(), run.outcome.is_some())
+        };
+        match grant {
+            Some(grant) if !is_over => self.client.send(grant),
+            _ => {}
+        }
+        if has_more {
+            self.request_frame();
+        } else if is_over {
+            self.finish();
+        }
+    }
+
+    fn finish(&self) {
+        let Some(ActiveRun { outcome: Some(outcome), done, was_paused, .. }) = self.active.borrow_mut().take() else {
+            return;
+        };
+        self.hidden_timer.borrow_mut().take();
+        self.stage.end(&outcome, was_paused);
+        self.changed();
+        // The page's own Generate button waits for nothing: then nobody receives.
+        let _ = done.send(outcome);
+    }
+
+    /// Frames while the tab is shown, an interval while it is hidden.
+    fn choose_clock(self: &Rc<Self>) {
+        if dom::document().hidden() && self.active.borrow().is_some() {
+            let runs = Rc::downgrade(self);
+            *self.hidden_timer.borrow_mut() = Some(Interval::new(HIDDEN_INTERVAL_MS, move || {
+                if let Some(runs) = runs.upgrade() {
+                    runs.tick(Tick::HiddenTimer);
+                }
+            }));
+        } else {
+            self.hidden_timer.borrow_mut().take();
+            self.request_frame();
+        }
+    }
+
+    fn request_frame(&self) {
+        if self.hidden_timer.borrow().is_none() && self.active.borrow().is_some() && !self.is_frame_due.replace(true) {
+            let frame = self.frame.as_ref().unchecked_ref();
+            dom::window().request_animation_frame(frame).expect("a window has animation frames");
+        }
+    }
+
+    fn changed(&self) {
+        if let Some(on_change) = self.on_change.borrow().as_ref() {
+            on_change();
+        }
+    }
+}

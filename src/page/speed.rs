@@ -1,0 +1,259 @@
+//! The figures of the last run, and the picture of what the KV cache saves.
+//!
+//! Invariant: shows `race` figures; measures nothing itself but when a step arrived.
+
+use super::dom::{self, TextCell, append, by_id, create_svg};
+use super::inspector::fact;
+use super::race::{LiveRate, Trace, axis_end, speed_up};
+use super::words::{bytes, count, grouped, milliseconds, rate};
+use crate::protocol::{RunResult, StepRecord};
+use std::cell::{Cell, RefCell};
+use web_sys::{HtmlElement, SvgElement};
+
+pub struct SpeedView {
+    live: RefCell<LiveRate>,
+    live_text: TextCell,
+    /// The last run with the cache, and without.
+    traces: RefCell<[Trace; 2]>,
+    modes: [ModeRow; 2],
+    facts: [TextCell; 4],
+    ratio: TextCell,
+    ratio_note: TextCell,
+    plot: Plot,
+    drawn_ms: Cell<f64>,
+}
+
+struct ModeRow {
+    tokens_per_s: TextCell,
+    run: TextCell,
+}
+
+struct Plot {
+    svg: SvgElement,
+    curves: [SvgElement; 2],
+    names: [SvgElement; 2],
+    y_texts: [TextCell; 3],
+    x_texts: [TextCell; 3],
+    empty: HtmlElement,
+}
+
+/// The chart follows a run at this rhythm, not at every frame.
+const REDRAW_MS: f64 = 200.0;
+/// Points of one curve at most: a long run is averaged down, so a redraw costs the same at any length.
+const N_POINTS: usize = 200;
+
+impl SpeedView {
+    pub fn new() -> Self {
+        let mode = |name: &str| ModeRow {
+            tokens_per_s: TextCell::of_id(&format!("decode-{name}")),
+            run: TextCell::of_id(&format!("run-{name}")),
+        };
+        let facts = by_id("last-run");
+        Self {
+            live: RefCell::default(),
+            live_text: TextCell::of_id("tokens-per-second"),
+            traces: RefCell::default(),
+            modes: [mode("on"), mode("off")],
+            facts: ["first token", "prefill", "decode", "KV cache"].map(|name| fact(&facts, name)),
+            ratio: TextCell::of_id("speed-up"),
+            ratio_note: TextCell::of_id("speed-up-note"),
+            plot: Plot::new(),
+            drawn_ms: Cell::new(0.0),
+        }
+    }
+
+    /// A run with or without the cache begins: its figures replace those of the last one of its kind.
+    pub fn begin(&self, kv_cache: bool) {
+        self.live.borrow_mut().clear();
+        self.live_text.set("–");
+        self.traces.borrow_mut()[slot(kv_cache)] = Trace::default();
+        self.modes[slot(kv_cache)].tokens_per_s.set("–");
+        self.modes[slot(kv_cache)].run.set("running");
+        for fact in &self.facts {
+            fact.set("–");
+        }
+        self.draw();
+    }
+
+    /// A step arrived, at `now_ms` on the page's clock.
+    pub fn arrive(&self, now_ms: f64) {
+        self.live.borrow_mut().arrive(now_ms);
+    }
+
+    /// Shows the steps of one frame. `is_paused`: the reader goes step by step, so there is no rate to show.
+    pub fn extend(&self, steps: &[StepRecord], kv_cache: bool, kv_bytes_per_position: u64, is_paused: bool, now_ms: f64) {
+        {
+            let mut traces = self.traces.borrow_mut();
+            let trace = &mut traces[slot(kv_cache)];
+            steps.iter().for_each(|step| trace.push(step));
+        }
+        let live = self.live.borrow().tokens_per_s().filter(|_| !is_paused);
+        self.live_text.set(&live.map_or("–".to_owned(), rate));
+        if let Some(step) = steps.last() {
+            let cached = if kv_cache { u64::from(step.kv_length) * kv_bytes_per_position } else { 0 };
+            self.facts[3].set(&if cached > 0 { bytes(cached) } else { "off".to_owned() });
+        }
+        if now_ms - self.drawn_ms.get() > REDRAW_MS {
+            self.drawn_ms.set(now_ms);
+            self.draw();
+        }
+    }
+
+    /// The run ended; `was_paused`: it waited for the reader, so its wall time says nothing.
+    pub fn end(&self, result: Option<&RunResult>, kv_cache: bool, was_paused: bool) {
+        let row = &self.modes[slot(kv_cache)];
+        if let Some(result) = result {
+            let decode = if was_paused { f64::NAN } else { result.decode_tokens_per_s };
+            self.facts[0].set(&milliseconds(result.ttft_ms));
+            self.facts[1].set(&format!("{} tokens/s", rate(result.prefill_tokens_per_s)));
+            self.facts[2].set(&if was_paused { "by hand".to_owned() } else { format!("{} tokens/s", rate(decode)) });
+            self.traces.borrow_mut()[slot(kv_cache)].tokens_per_s = (!was_paused).then_some(decode);
+            self.live_text.set(&rate(decode));
+            row.tokens_per_s.set(&rate(decode));
+            let by_hand = if was_paused { ", by hand" } else { "" };
+            row.run.set(&format!("{} + {}{by_hand}", grouped(result.prompt_tokens.into()), count(result.new_tokens.into(), "token")));
+        } else {
+            row.run.set("did not finish");
+        }
+        self.draw();
+    }
+
+    fn draw(&self) {
+        let traces = self.traces.borrow();
+        self.plot.draw(&traces);
+        let [with_cache, without] = &*traces;
+        match speed_up(with_cache, without) {
+            Some(found) => {
+                self.ratio.set(&format!("{:.1}×", found.ratio));
+                self.ratio_note.set(&format!(
+                    "as fast with the cache, over the same {} after a prompt of {}.",
+                    count(found.n_steps as u64, "decode step"),
+                    count(found.n_prompt.into(), "token")
+                ));
+            }
+            None => {
+                self.ratio.set("–");
+                let both = !with_cache.step_ms.is_empty() && !without.step_ms.is_empty();
+                self.ratio_note.set(&if both {
+                    let lengths = (grouped(with_cache.n_prompt.into()), grouped(without.n_prompt.into()));
+                    format!("Not comparable: the prompts have {} and {} tokens. Run both on the same one.", lengths.0, lengths.1)
+                } else {
+                    "Run both modes on prompts of the same length to compare them.".to_owned()
+                });
+            }
+        }
+    }
+}
+
+fn slot(kv_cache: bool) -> usize {
+    usize::from(!kv_cache)
+}
+
+// The plot's own units: it scales as a whole, text included.
+const W: f64 = 460.0;
+const H: f64 = 150.0;
+const LEFT: f64 = 40.0;
+const RIGHT: f64 = W - 62.0;
+const TOP: f64 = 22.0;
+const BOTTOM: f64 = H - 30.0;
+
+impl Plot {
+    fn new() -> Self {
+        let svg: SvgElement = by_id("plot");
+        dom::set(&svg, "viewBox", &format!("0 0 {W} {H}"));
+        let text = |x: f64, y: f64, anchor: &str, class: &str| {
+            let text = create_svg("text", &[("text-anchor", anchor), ("class", class)]);
+            dom::set(&text, "x", &format!("{x}"));
+            dom::set(&text, "y", &format!("{y}"));
+            append(&svg, &text);
+            text
+        };
+        let level = |i: f64| BOTTOM - i / 2.0 * (BOTTOM - TOP);
+        for i in [0.0, 1.0, 2.0] {
+            let y = format!("{}", level(i));
+            let line = create_svg("line", &[("class", "grid"), ("y1", &y), ("y2", &y)]);
+            dom::set(&line, "x1", &format!("{LEFT}"));
+            dom::set(&line, "x2", &format!("{RIGHT}"));
+            append(&svg, &line);
+        }
+        text(0.0, 10.0, "start", "").set_text_content(Some("ms per token"));
+        text((LEFT + RIGHT) / 2.0, H - 2.0, "middle", "").set_text_content(Some("position in the sequence, tokens"));
+        let y_texts = [0.0, 1.0, 2.0].map(|i| TextCell::new(&text(LEFT - 6.0, level(i) + 4.0, "end", "")));
+        let x_texts = [(LEFT, "start"), ((LEFT + RIGHT) / 2.0, "middle"), (RIGHT, "end")]
+            .map(|(x, anchor)| TextCell::new(&text(x, BOTTOM + 14.0, anchor, "")));
+        let curves = ["curve on", "curve off"].map(|class| {
+            let curve = create_svg("path", &[("class", class)]);
+            append(&svg, &curve);
+            curve
+        });
+        let names = [("cache on", "name on"), ("cache off", "name off")].map(|(name, class)| {
+            let text = text(RIGHT + 6.0, 0.0, "start", class);
+            text.set_text_content(Some(name));
+            dom::set(&text, "visibility", "hidden");
+            text
+        });
+        Self { svg, curves, names, y_texts, x_texts, empty: by_id("plot-empty") }
+    }
+
+    fn draw(&self, traces: &[Trace; 2]) {
+        let points = [0, 1].map(|i| traces[i].points(N_POINTS));
+        let all = || points.iter().flatten();
+        self.empty.set_hidden(all().next().is_some());
+        dom::set_if(&self.svg, "class", "plot bare", all().next().is_none());
+        if all().next().is_none() {
+            return;
+        }
+        dom::set(&self.svg, "class", "plot");
+        let x_end = axis_end(all().map(|&(x, _)| x).fold(10.0, f64::max));
+        let y_end = axis_end(all().map(|&(_, y)| y).fold(0.0, f64::max));
+        let x_of = |x: f64| LEFT + x / x_end * (RIGHT - LEFT);
+        let y_of = |y: f64| BOTTOM - y / y_end * (BOTTOM - TOP);
+        for (i, text) in self.y_texts.iter().enumerate() {
+            text.set(&tick(y_end * i as f64 / 2.0));
+        }
+        for (i, text) in self.x_texts.iter().enumerate() {
+            text.set(&tick(x_end * i as f64 / 2.0));
+        }
+        let mut ends = [None; 2];
+        for (i, points) in points.iter().enumerate() {
+            let path: String = points
+                .iter()
+                .enumerate()
+                .map(|(k, &(x, y))| format!("{}{:.1} {:.1}", if k == 0 { "M" } else { "L" }, x_of(x), y_of(y)))
+                .collect();
+            dom::set(&self.curves[i], "d", if path.is_empty() { "M0 0" } else { &path });
+            ends[i] = points.last().map(|&(_, y)| y_of(y) + 4.0);
+        }
+        // Names at the curves' ends, pushed apart where the curves meet.
+        if let [Some(on), Some(off)] = &mut ends
+            && (*on - *off).abs() < 14.0
+        {
+            let middle = ((*on + *off) / 2.0).clamp(TOP + 4.0, BOTTOM - 3.0);
+            (*off, *on) = if off <= on { (middle - 7.0, middle + 7.0) } else { (middle + 7.0, middle - 7.0) };
+        }
+        for (name, end) in self.names.iter().zip(ends) {
+            dom::set(name, "visibility", if end.is_some() { "visible" } else { "hidden" });
+            dom::set(name, "y", &format!("{:.1}", end.unwrap_or(0.0)));
+        }
+        dom::set(&self.svg, "aria-label", &summary(traces));
+    }
+}
+
+fn tick(value: f64) -> String {
+    if value == 0.0 || value >= 10.0 { format!("{value:.0}") } else { format!("{value:.1}") }
+}
+
+/// The chart in words, for those who do not see it.
+fn summary(traces: &[Trace; 2]) -> String {
+    let curve = |name: &str, trace: &Trace| match (trace.step_ms.first(), trace.step_ms.last()) {
+        (Some(&first), Some(&last)) => format!(
+            "{name}: {} at position {}, {} after {}. ",
+            milliseconds(first),
+            trace.n_prompt + 1,
+            milliseconds(last),
+            count(trace.step_ms.len() as u64, "decode step")
+        ),
+        _ => String::new(),
+    };
+    format!("Milliseconds per token against position. {}{}", curve("Cache on", &traces[0]), curve("Cache off", &traces[1]))
+}

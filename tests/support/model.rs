@@ -1,0 +1,44 @@
+//! Models for tests: the default one, from where `cargo xtask model` puts it, and tiny ones from `tests/fixtures`.
+
+use nucleus::backend::cpu::CpuBackend;
+use nucleus::gguf::Gguf;
+use nucleus::model::{ModelConfig, Plan, Weights};
+use nucleus::tokenizer::Tokenizer;
+use serde_json::Value;
+use std::path::Path;
+
+pub struct Loaded {
+    pub backend: CpuBackend,
+    pub tokenizer: Tokenizer,
+    pub config: ModelConfig,
+}
+
+pub fn default_model() -> Loaded {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("www/models/SmolLM2-135M-Instruct.Q4_1.gguf");
+    let file = std::fs::read(&path).expect("the default model is not there: run `cargo xtask model` first");
+    load(file)
+}
+
+pub fn load(file: Vec<u8>) -> Loaded {
+    let gguf = Gguf::parse(&file).unwrap();
+    let config = ModelConfig::from_gguf(&gguf).unwrap();
+    let weights = Weights::from_gguf(&gguf, &config).unwrap();
+    let tokenizer = Tokenizer::from_metadata(&gguf.metadata, config.vocab_size).unwrap();
+    let context_length = config.context_length;
+    let backend = CpuBackend::load(Plan::llama(config.clone(), weights), file, context_length, |_, _| {}).unwrap();
+    Loaded { backend, tokenizer, config }
+}
+
+pub fn fixture(name: &str) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_str(&text).unwrap()
+}
+
+pub fn ids(value: &Value) -> Vec<u32> {
+    value.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
+}
+
+pub fn floats(value: &Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+}

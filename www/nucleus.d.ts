@@ -1,0 +1,255 @@
+// The public API of the page: `window.nucleus`. It runs the model in a worker; the page shows every run it starts.
+//
+// Every method returns a promise. A rejection is a `NucleusError`. Nothing is ignored: an unknown option or a value of the
+// wrong type or range is refused by name with kind `bad-option`, an option that is not there yet with `unsupported-option`.
+//
+// Not there yet (refused unless the value says "off"):
+//   load:      backend 'webgpu', threads above 1, cache true
+//   generate:  messages, typicalP (1 is off), epsilonCutoff, etaCutoff, noRepeatNgramSize, minNewTokens (0 is off),
+//              logitBias ({} is off), suppress ([] is off), samplerOrder 'llama.cpp'
+//   renderChat
+
+export interface NucleusError extends Error {
+  /** Stable, kebab-case, for programs: `bad-option`, `unsupported-option`, `busy`, `no-model`, `not-gguf`, ... */
+  kind: string
+}
+
+export interface Nucleus {
+  readonly version: string
+  /** Resolves once the page can take calls. */
+  readonly ready: Promise<void>
+  /** What is loaded, or null: before the first load, while another model loads, after `unload` or a crash. */
+  readonly model: ModelInfo | null
+
+  /**
+   * Loads a GGUF file from a URL (relative ones are relative to the page) or from a local file. A run in progress is stopped;
+   * a load in progress makes this one `busy`. The model before is dropped when this one starts to load.
+   */
+  load(source: string | File | Blob, options?: LoadOptions): Promise<ModelInfo>
+  /** Token by token. `special`: control tokens in the text are parsed; default false, they are text. */
+  tokenize(text: string, options?: { special?: boolean }): Promise<Token[]>
+  /** The text of these ids; ids past the tokenizer's end are empty text. */
+  detokenize(ids: number[]): Promise<string>
+  /** Not there yet: rejects with `unsupported-option`. */
+  renderChat(messages: ChatMessage[]): Promise<string>
+  /** One forward pass from an empty cache: the logits of the last position, one per token of the vocabulary. */
+  logits(ids: number[]): Promise<Float32Array>
+  /**
+   * One run. `onStep` is called for every token, in order, before the promise resolves. One run at a time: another one is
+   * refused with `busy`. A stopped run resolves, with `stopReason: 'cancelled'`.
+   */
+  generate(options: GenerateOptions, onStep?: (step: Step) => void): Promise<Result>
+  /** Ends the run in progress, if any. */
+  stop(): Promise<void>
+  /** Stops the run in progress and drops the model and its memory. */
+  unload(): Promise<void>
+  diagnostics(): Promise<Diagnostics>
+}
+
+export interface ChatMessage {
+  role: string
+  content: string
+}
+
+export interface LoadOptions {
+  /** Default 'auto'. Not there yet: 'webgpu'. */
+  backend?: 'auto' | 'webgpu' | 'cpu'
+  /** CPU threads. Not there yet: more than 1. */
+  threads?: number
+  /** Positions that the KV cache can hold. Default: the model's own, at most 4096. */
+  contextLength?: number
+  /** Keep the file for the next visit. Not there yet: true. */
+  cache?: boolean
+  /** 64 hexadecimal digits; a file with another hash is refused with `hash-mismatch`. */
+  sha256?: string
+  onProgress?: (progress: LoadProgress) => void
+}
+
+export interface LoadProgress {
+  phase: 'download' | 'parse' | 'upload'
+  /** Bytes of the file in `download` and `upload`. Never above `total`. */
+  received: number
+  /** null when the server does not say. */
+  total: number | null
+}
+
+export interface ModelInfo {
+  name: string
+  architecture: string
+  /** The commonest tensor format by bytes, such as `Q4_1`. */
+  quantization: string
+  parameters: number
+  /** Size of the file. */
+  bytes: number
+  vocabSize: number
+  /** Positions that the KV cache can hold. */
+  contextLength: number
+  layers: number
+  embedding: number
+  heads: number
+  kvHeads: number
+  backend: 'webgpu' | 'cpu'
+  /** Why this backend, as a sentence. */
+  backendReason: string
+  /** The engine's build, such as `simd128`. */
+  build: string
+  threads: number
+  /** The GPU adapter; null on the CPU. */
+  adapter: string | null
+  /** Bytes of wasm memory after loading. */
+  memoryBytes: number
+  /** Files are not kept yet: always false. */
+  fromCache: boolean
+  /** Milliseconds from the call to the ready model. */
+  loadMs: number
+  hasChatTemplate: boolean
+}
+
+export interface Token {
+  id: number
+  /** The bytes as text; bytes that are no whole character become U+FFFD. */
+  text: string
+  /** The token's own bytes; a control token's are its name. */
+  bytes: Uint8Array
+}
+
+/** Exactly one of `prompt` and `ids` (and, later, `messages`). */
+export interface GenerateOptions {
+  prompt?: string
+  ids?: number[]
+  /** Not there yet. */
+  messages?: ChatMessage[]
+  /** Parse control tokens in `prompt`. Default false: they are text. */
+  special?: boolean
+  /** Default 64; at least 1. */
+  maxNewTokens?: number
+  /** Default 0.7; 0 is greedy: the likeliest token, the lowest id of equals. */
+  temperature?: number
+  /** Keeps a token iff the probability strictly above it is below this. Default 0.9; 1 is off, 0 keeps one. */
+  topP?: number
+  /** Keeps the k likeliest, ties with the k-th included. Default 0: off. */
+  topK?: number
+  /** Keeps p >= minP * the likeliest's p. Default 0: off. */
+  minP?: number
+  /** Once per distinct token of prompt and text: negative logits are multiplied, others divided. Default 1: off. */
+  repetitionPenalty?: number
+  /** Not there yet; 1 is off. */
+  typicalP?: number
+  /** Not there yet; 0 is off. */
+  epsilonCutoff?: number
+  /** Not there yet; 0 is off. */
+  etaCutoff?: number
+  /** Not there yet; 0 is off. */
+  noRepeatNgramSize?: number
+  /** Not there yet; 0 is off. */
+  minNewTokens?: number
+  /** Not there yet; {} is off. */
+  logitBias?: Record<number, number>
+  /** Not there yet; [] is off. */
+  suppress?: number[]
+  /** Default 'hf': penalty, temperature, top-k, top-p, min-p. Not there yet: 'llama.cpp'. */
+  samplerOrder?: 'hf' | 'llama.cpp'
+  /** A whole number from 0 to 2^53 - 1. Default: a new one each time; the result says which. */
+  seed?: number
+  /** Texts that end the run; the text is cut where one begins. None may be empty. */
+  stop?: string[]
+  /** Go on after an end-of-text token. Default false. */
+  ignoreEos?: boolean
+  /** Ends the run after this long, with `stopReason: 'time'`. */
+  maxTimeMs?: number
+  /** Default true. False: every step computes all positions again. */
+  kvCache?: boolean
+  /** How many candidates a step reports, the likeliest first. Default 64; 0 for none. */
+  candidates?: number
+  /** 'frame' (default): no further ahead than the page can show. 'free': as fast as the engine can, for measuring. */
+  pace?: 'frame' | 'free'
+  /** Tokens to take, one per step, before drawing begins. */
+  forceIds?: number[]
+}
+
+export interface Step {
+  /** 0 for the first new token. */
+  index: number
+  /** The token's place in the sequence: prompt tokens + index. */
+  position: number
+  /** Positions in the KV cache when the draw was made. */
+  kvLength: number
+  /** Positions that went through the model for this step: 1 with the cache, all of them without, the prompt's at first. */
+  positionsComputed: number
+  id: number
+  /** The text that this step released: whole characters, nothing that could still become a stop string. */
+  text: string
+  /** The token's own bytes. */
+  bytes: Uint8Array
+  /** Place among all tokens, 0 the likeliest. */
+  rank: number
+  /** The probability that it was drawn with. */
+  p: number
+  /** -log2 of the model's own probability for it (`pRaw`). */
+  surprisalBits: number
+  /** The uniform draw in [0, 1); null when greedy or forced. */
+  u: number | null
+  /** In descending probability; ids break ties. */
+  candidates: Candidate[]
+  /** How many tokens were kept, of the whole vocabulary. */
+  nucleusSize: number
+  /** Their probability before renormalisation, after temperature. */
+  nucleusMass: number
+  /** Entropy of the model's own distribution (temperature 1). */
+  entropyBits: number
+  /** Where the time of the step went, milliseconds. */
+  ms: { total: number; forward: number; sample: number; readback: number }
+}
+
+export interface Candidate {
+  id: number
+  /** The bytes as text; bytes that are no whole character become U+FFFD. */
+  text: string
+  /** As the model gave it. */
+  logit: number
+  /** Softmax of the model's logits: temperature 1, nothing filtered. */
+  pRaw: number
+  /** After penalties and temperature, nothing filtered. */
+  pTemperature: number
+  /** As drawn from; 0 when cut. */
+  pFinal: number
+  /** Running sum, this one included, of the probability that top-p looks at (after temperature and top-k). */
+  cumulative: number
+  kept: boolean
+}
+
+export interface Result {
+  text: string
+  /** The new tokens. */
+  ids: number[]
+  stopReason: 'eos' | 'stop' | 'length' | 'context' | 'cancelled' | 'time'
+  promptTokens: number
+  newTokens: number
+  /** The seed that was used. */
+  seed: number
+  /** From the start of the run to its first token. */
+  ttftMs: number
+  prefillMs: number
+  prefillTokensPerS: number
+  /** From the first token to the last. */
+  decodeMs: number
+  /** (newTokens - 1) / decode time; 0 for fewer than two tokens. */
+  decodeTokensPerS: number
+}
+
+export interface Diagnostics {
+  version: string
+  build: string
+  backend: string
+  /** Bytes of wasm memory now. */
+  memoryBytes: number
+  model: ModelInfo | null
+  /** The last failed request. */
+  lastError: { kind: string; message: string } | null
+}
+
+declare global {
+  interface Window {
+    nucleus: Nucleus
+  }
+}

@@ -1,0 +1,262 @@
+//! Every check, stage by stage, stopping at the first that fails.
+//!
+//! Invariant: a stage passes only when its runner exited with 0; the counts are what the runners printed.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::serve::Server;
+use crate::tools::{BROWSERS, Tool, Tools};
+use crate::{dist, model, run, show};
+
+/// One part of the checks, in the order in which they run: what is quick to fail comes first.
+#[derive(Clone, Copy, PartialEq)]
+enum Stage {
+    Fmt,
+    Clippy,
+    Native,
+    Wasm,
+    Dist,
+    EndToEnd,
+}
+
+const STAGES: [Stage; 6] = [Stage::Fmt, Stage::Clippy, Stage::Native, Stage::Wasm, Stage::Dist, Stage::EndToEnd];
+
+/// For wasm-bindgen-test-runner. Its own limits are 20 s for all tests of one file and 5 s for the driver to start; a
+/// test runs in a worker, as the engine does, unless its file configures something else.
+const WASM_TEST_SETTINGS: [(&str, &str); 3] = [
+    ("WASM_BINDGEN_TEST_TIMEOUT", "600"),
+    ("WASM_BINDGEN_TEST_DRIVER_TIMEOUT", "60"),
+    ("WASM_BINDGEN_USE_DEDICATED_WORKER", "1"),
+];
+
+/// Runs all stages, or the one named.
+pub fn test(stage: Option<&str>) -> Result<()> {
+    let stages = match stage {
+        None => STAGES.to_vec(),
+        // The browser opens what was built last.
+        Some("e2e") => vec![Stage::Dist, Stage::EndToEnd],
+        Some(name) => {
+            let stage = STAGES.into_iter().find(|stage| stage.name() == name);
+            let names = STAGES.map(Stage::name).join(", ");
+            vec![stage.with_context(|| format!("`{name}` is not a stage; there are: {names}"))?]
+        }
+    };
+    let mut report = Report::default();
+    let outcome = run_stages(&stages, &mut report);
+    report.print();
+    outcome
+}
+
+fn run_stages(stages: &[Stage], report: &mut Report) -> Result<()> {
+    let mut needed = Vec::new();
+    for tool in stages.iter().flat_map(|stage| stage.tools()) {
+        if !needed.contains(tool) {
+            needed.push(*tool);
+        }
+    }
+    let tools = report.time("tools", |_| Tools::ensure(&needed))?;
+    if stages.iter().any(|stage| stage.needs_model()) {
+        report.time("model", |_| model::ensure())?;
+    }
+    for stage in stages {
+        report.time(stage.name(), |counts| stage.run(&tools, counts))?;
+    }
+    Ok(())
+}
+
+impl Stage {
+    fn name(self) -> &'static str {
+        match self {
+            Stage::Fmt => "fmt",
+            Stage::Clippy => "clippy",
+            Stage::Native => "native",
+            Stage::Wasm => "wasm",
+            Stage::Dist => "dist",
+            Stage::EndToEnd => "e2e",
+        }
+    }
+
+    fn tools(self) -> &'static [Tool] {
+        match self {
+            Stage::Fmt => &[Tool::Rustfmt],
+            Stage::Clippy => &[Tool::Clippy, Tool::WasmTarget],
+            Stage::Native => &[],
+            Stage::Wasm => &[Tool::WasmTarget, Tool::WasmBindgen, Tool::Browser],
+            Stage::Dist => &dist::TOOLS,
+            Stage::EndToEnd => &[Tool::NodePackages, Tool::Browser],
+        }
+    }
+
+    fn needs_model(self) -> bool {
+        matches!(self, Stage::Native | Stage::EndToEnd)
+    }
+
+    fn run(self, tools: &Tools, counts: &mut Counts) -> Result<()> {
+        match self {
+            Stage::Fmt => run(tools.command("cargo").args(["fmt", "--all", "--check"])),
+            Stage::Clippy => clippy(tools),
+            Stage::Native => run_counted(tools.command("cargo").args(["test", "--workspace"]), counts),
+            Stage::Wasm => wasm(tools, counts),
+            Stage::Dist => dist::build_with(tools),
+            Stage::EndToEnd => end_to_end(tools, counts),
+        }
+    }
+}
+
+/// The host with everything, wasm32 with everything, and each wasm binary with only the half that it is built with.
+fn clippy(tools: &Tools) -> Result<()> {
+    const WASM: &str = "--target=wasm32-unknown-unknown";
+    let selections: [&[&str]; 4] = [
+        &["--workspace", "--all-targets"],
+        &[WASM, "--lib", "--bins", "--tests"],
+        &[WASM, "--bin=page", "--no-default-features", "--features=page"],
+        &[WASM, "--bin=engine", "--no-default-features", "--features=engine"],
+    ];
+    for selection in selections {
+        run(tools.command("cargo").arg("clippy").args(selection).args(["--", "--deny=warnings"]))?;
+    }
+    Ok(())
+}
+
+/// The files of `tests/` that use wasm-bindgen-test, in headless Chromium as webdriver.json sets it up.
+fn wasm(tools: &Tools, counts: &mut Counts) -> Result<()> {
+    let mut command = tools.command("cargo");
+    command.args(["test", "--target=wasm32-unknown-unknown"]);
+    let files = files_in("tests", ".rs")?;
+    for file in files {
+        if fs::read_to_string(&file)?.contains("wasm_bindgen_test") {
+            command.arg("--test").arg(file.file_stem().context("a test file has a name")?);
+        }
+    }
+    ensure!(command.get_args().any(|argument| argument == "--test"), "no file in tests/ uses wasm_bindgen_test");
+    command.envs(WASM_TEST_SETTINGS).env("CHROMEDRIVER", tools.find(&["chromedriver"])?);
+    run_counted(&mut command, counts)
+}
+
+/// `tests/e2e/*.test.mjs` in a real browser, against `dist/` as `cargo xtask serve` serves it.
+fn end_to_end(tools: &Tools, counts: &mut Counts) -> Result<()> {
+    let server = Server::start(0)?;
+    let mut command = tools.command("node");
+    // One file at a time: the tests measure speed, and two browsers on few cores would measure each other.
+    command.args(["--test", "--test-concurrency=1", "--test-reporter=spec"]).args(files_in("tests/e2e", ".test.mjs")?);
+    command.env("BASE_URL", server.address).env("CHROMIUM", tools.find(&BROWSERS)?);
+    run_counted(&mut command, counts)
+}
+
+/// The files of `folder` whose names end with `ending`, in order.
+fn files_in(folder: &str, ending: &str) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot list {folder}"))?;
+    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    files.retain(|path| path.is_file() && path.to_string_lossy().ends_with(ending));
+    files.sort();
+    ensure!(!files.is_empty(), "no file in {folder} ends with {ending}");
+    Ok(files)
+}
+
+/// Like [`run`], adding what the test runner prints about passed and failed tests to `counts`.
+fn run_counted(command: &mut Command, counts: &mut Counts) -> Result<()> {
+    let line = show(command);
+    let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot start `{line}`"))?;
+    let output = child.stdout.take().expect("stdout is piped");
+    for printed in BufReader::new(output).split(b'\n') {
+        let printed = printed?;
+        let printed = String::from_utf8_lossy(&printed);
+        println!("{printed}");
+        counts.add_line(&printed);
+    }
+    let status = child.wait()?;
+    ensure!(status.success(), "`{line}` failed: {status}");
+    Ok(())
+}
+
+/// How many tests the runners reported.
+#[derive(Debug, Default, PartialEq)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+}
+
+impl Counts {
+    /// Reads a summary line of libtest and wasm-bindgen-test (`test result: ok. 3 passed; 0 failed; 1 ignored; ..`), or
+    /// of node's spec reporter (`ℹ pass 3`); other lines count nothing.
+    fn add_line(&mut self, line: &str) {
+        if let Some(summary) = line.trim_start().strip_prefix("test result: ") {
+            for part in summary.split([';', '.']) {
+                if let Some((count, what)) = part.trim().split_once(' ') {
+                    self.add(what, count);
+                }
+            }
+        } else if let Some((what, count)) = line.strip_prefix("ℹ ").and_then(|summary| summary.split_once(' ')) {
+            self.add(what, count);
+        }
+    }
+
+    fn add(&mut self, what: &str, count: &str) {
+        let total = match what {
+            "passed" | "pass" => &mut self.passed,
+            "failed" | "fail" | "cancelled" => &mut self.failed,
+            "ignored" | "skipped" | "todo" => &mut self.skipped,
+            _ => return,
+        };
+        *total += count.parse::<u64>().unwrap_or(0);
+    }
+}
+
+#[derive(Default)]
+struct Report {
+    counts: Counts,
+    rows: Vec<(&'static str, Duration, bool)>,
+}
+
+impl Report {
+    /// Runs one row of the table; an error names it.
+    fn time<T>(&mut self, name: &'static str, work: impl FnOnce(&mut Counts) -> Result<T>) -> Result<T> {
+        println!("\n== {name}");
+        let start = Instant::now();
+        let outcome = work(&mut self.counts);
+        self.rows.push((name, start.elapsed(), outcome.is_ok()));
+        outcome.with_context(|| format!("stage {name} failed"))
+    }
+
+    fn print(&self) {
+        println!();
+        for (name, duration, passed) in &self.rows {
+            println!("{name:<8}{:>8.1} s  {}", duration.as_secs_f64(), if *passed { "ok" } else { "FAILED" });
+        }
+        let Counts { passed, failed, skipped } = self.counts;
+        println!("{passed} passed, {failed} failed, {skipped} skipped");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_add_up_over_runners() {
+        let mut counts = Counts::default();
+        counts
+            .add_line("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s");
+        counts.add_line("test result: FAILED. 2 passed; 4 failed; 0 ignored; 0 filtered out");
+        counts.add_line("ℹ pass 5");
+        counts.add_line("ℹ fail 1");
+        counts.add_line("ℹ skipped 2");
+        counts.add_line("ℹ duration_ms 99.5");
+        counts.add_line("I passed 7 cars");
+        assert_eq!(counts, Counts { passed: 10, failed: 5, skipped: 3 });
+    }
+
+    #[test]
+    fn every_stage_has_a_name_of_its_own() {
+        for (index, stage) in STAGES.iter().enumerate() {
+            assert!(STAGES[..index].iter().all(|other| other.name() != stage.name()));
+        }
+    }
+}
