@@ -175,7 +175,8 @@ impl App {
         self.picker.begin(&name);
         self.stage.say(&format!("Loading {name}."));
         let loaded = async {
-            self.stop().await?;
+            self.is_exercise_cancelled.set(true);
+            self.stop_run().await?;
             self.set_model(None);
             let (done, receiver) = oneshot::channel();
             let mut done = Some(done);
@@ -262,13 +263,23 @@ impl App {
         Ok(receiver)
     }
 
-    /// Ends the run in progress, if any.
+    /// Ends the run or the load in progress, if any; after it, another run can start.
     pub async fn stop(&self) -> Result<()> {
         self.is_exercise_cancelled.set(true);
+        if self.is_loading.get() {
+            return self.client.request(Command::Stop).await.map(|_| ());
+        }
+        self.stop_run().await
+    }
+
+    async fn stop_run(&self) -> Result<()> {
         if self.runs.state() == RunState::Idle {
             return Ok(());
         }
-        self.client.request(Command::Stop).await.map(|_| ())
+        self.client.request(Command::Stop).await?;
+        // The engine answers at once; the run's own end, with what it wrote, comes after that.
+        self.runs.idle().await;
+        Ok(())
     }
 
     async fn load_shown(self: &Rc<Self>, source: ModelSource) {

@@ -124,7 +124,7 @@ impl Form {
         };
         set(&self.generate, is_free && now.run != RunState::Running, why_not);
         set(&self.step, is_free && now.run != RunState::Running, why_not);
-        set(&self.stop, now.run != RunState::Idle || now.is_exercise, "Nothing is running");
+        set(&self.stop, now.run != RunState::Idle || now.is_exercise || now.is_loading, "Nothing is running");
         set(&self.exercise, is_free && now.run == RunState::Idle, why_not);
     }
 

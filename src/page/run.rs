@@ -51,6 +51,8 @@ pub struct Runs {
     frame: Closure<dyn FnMut()>,
     is_frame_due: Cell<bool>,
     hidden_timer: RefCell<Option<Interval>>,
+    /// Those who wait for the end of the run.
+    waiting: RefCell<Vec<oneshot::Sender<()>>>,
 }
 
 struct ActiveRun {
@@ -84,6 +86,7 @@ impl Runs {
                 frame: Closure::new(frame),
                 is_frame_due: Cell::new(false),
                 hidden_timer: RefCell::default(),
+                waiting: RefCell::default(),
             }
         });
         let runs = Rc::clone(&this);
@@ -154,6 +157,17 @@ impl Runs {
         self.choose_clock();
         self.changed();
         Ok(receiver)
+    }
+
+    /// Resolves when no run is in progress.
+    pub async fn idle(&self) {
+        if self.active.borrow().is_none() {
+            return;
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.waiting.borrow_mut().push(sender);
+        // Dropped with the page only; then nothing is in progress either.
+        let _ = receiver.await;
     }
 
     /// Lets a paused run make one more step.
@@ -274,6 +288,9 @@ impl Runs {
         self.changed();
         // The page's own Generate button waits for nothing: then nobody receives.
         let _ = done.send(outcome);
+        for waiting in self.waiting.take() {
+            let _ = waiting.send(());
+        }
     }
 
     /// Frames while the tab is shown, an interval while it is hidden.

@@ -1,4 +1,6 @@
-//! Models for tests: the default one, from where `cargo xtask model` puts it, and tiny ones from `tests/fixtures`.
+//! The default model for tests, from where `cargo xtask model` puts it, and golden data.
+
+#![allow(dead_code, reason = "each test target uses its own part")]
 
 use nucleus::backend::cpu::CpuBackend;
 use nucleus::gguf::Gguf;

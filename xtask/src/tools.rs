@@ -156,9 +156,9 @@ pub fn apt_install(packages: &[&str], why: &str) -> Result<()> {
     let list = packages.join(" ");
     let root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0");
     if probe(&mut Command::new("apt-get")).is_none() {
-        bail!("this needs {why}: install what Debian calls {list}");
+        bail!("missing: {why}. Install what Debian calls {list}");
     }
-    ensure!(root, "this needs {why}: run `sudo apt-get install {list}`");
+    ensure!(root, "missing: {why}. Run `sudo apt-get install {list}`");
     println!("xtask: installing {list} with apt-get: {why}");
     run(Command::new("apt-get").arg("update"))?;
     run(Command::new("apt-get")

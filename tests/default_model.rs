@@ -1,0 +1,125 @@
+//! Whole runs on the real model: greedy text against llama.cpp's, the KV cache on and off, one run after another.
+
+#[path = "support/model.rs"]
+mod model;
+
+use model::{Loaded, default_model, fixture, floats, ids};
+use nucleus::backend::cpu::BATCH;
+use nucleus::generate::{Limits, Progress, Session};
+use nucleus::protocol::{GenerateOptions, Prompt, RunResult, SamplingOptions, StepRecord, StopReason};
+use pollster::block_on;
+
+/// Below this margin between the two best tokens, quantization noise may choose (SEMANTICS.md, "Numbers").
+const CLEAR_MARGIN: f64 = 0.5;
+
+fn greedy(max_new_tokens: u32) -> GenerateOptions {
+    GenerateOptions {
+        prompt: Prompt::Ids(Vec::new()),
+        max_new_tokens,
+        sampling: SamplingOptions { repetition_penalty: 1.0, temperature: 0.0, top_k: 0, top_p: 1.0, min_p: 0.0, seed: 0 },
+        stop: Vec::new(),
+        ignore_eos: true,
+        max_time_ms: None,
+        kv_cache: true,
+        candidates: 2,
+        force_ids: Vec::new(),
+    }
+}
+
+fn run(model: &mut Loaded, prompt: &[u32], options: GenerateOptions) -> (Vec<StepRecord>, RunResult) {
+    let limits = Limits {
+        context_length: model.config.context_length,
+        vocab_size: model.config.vocab_size,
+        prefill_batch: BATCH,
+    };
+    let mut session = Session::new(options, prompt.to_vec(), limits, model.tokenizer.eos()).unwrap();
+    let mut steps = Vec::new();
+    loop {
+        match block_on(session.advance(&mut model.backend, &model.tokenizer)).unwrap() {
+            Progress::Prefill { .. } => {}
+            Progress::Step(step) => steps.push(*step),
+            Progress::Finished(result) => return (steps, result),
+        }
+    }
+}
+
+#[test]
+fn greedy_tokens_equal_llama_cpp_wherever_the_margin_is_clear() {
+    let mut model = default_model();
+    let (mut clear, mut all) = (0, 0);
+    for case in fixture("smollm2-135m-q4_1.json")["forward"].as_array().unwrap() {
+        let expected = ids(&case["greedy"]);
+        let margins = floats(&case["greedy_margin"]);
+        assert_eq!((expected.len(), margins.len()), (48, 48));
+        // Along the fixture's own text, so that one near-tie does not end the comparison.
+        let options = GenerateOptions { force_ids: expected.clone(), ..greedy(48) };
+        let (steps, result) = run(&mut model, &ids(&case["ids"]), options);
+        assert_eq!(result.text, case["greedy_text"].as_str().unwrap());
+        for (step, (expected, margin)) in steps.iter().zip(expected.iter().zip(margins)) {
+            all += 1;
+            if margin > CLEAR_MARGIN {
+                clear += 1;
+                assert_eq!(step.candidates[0].id, *expected, "{} step {}, margin {margin}", case["prompt"], step.index);
+            }
+        }
+    }
+    println!("{clear} of {all} tokens had a clear margin");
+    assert!(all == 4 * 48 && clear > all / 2);
+}
+
+#[test]
+fn kv_cache_on_and_off_give_the_same_tokens() {
+    let mut model = default_model();
+    let prompt = model.tokenizer.encode("The old lighthouse keeper", false).unwrap();
+    let mut sampled = greedy(24);
+    sampled.sampling = SamplingOptions { temperature: 0.7, top_p: 0.9, seed: 7, ..sampled.sampling };
+    for options in [greedy(24), sampled] {
+        let (on, _) = run(&mut model, &prompt, options.clone());
+        let (off, _) = run(&mut model, &prompt, GenerateOptions { kv_cache: false, ..options });
+        assert_eq!(on.len(), 24);
+        for (on, off) in on.iter().zip(&off) {
+            assert_eq!(on.id, off.id, "step {}", on.index);
+            assert!((on.candidates[0].logit - off.candidates[0].logit).abs() < 1e-3, "step {}", on.index);
+            let expected = if on.index == 0 { prompt.len() as u32 } else { 1 };
+            assert_eq!((on.positions_computed, off.positions_computed), (expected, prompt.len() as u32 + on.index));
+        }
+    }
+}
+
+#[test]
+fn a_then_b_then_a_gives_the_same_a() {
+    let mut model = default_model();
+    let a = model.tokenizer.encode("Once upon a time", false).unwrap();
+    let b = model.tokenizer.encode("def fibonacci(n):\n    if n < 2:\n        return n\n", false).unwrap();
+    let first = run(&mut model, &a, greedy(16)).0;
+    run(&mut model, &b, greedy(16));
+    let again = run(&mut model, &a, greedy(16)).0;
+    let logits = |steps: &[StepRecord]| steps.iter().map(|step| step.candidates[0].logit.to_bits()).collect::<Vec<_>>();
+    assert_eq!(logits(&first), logits(&again));
+}
+
+#[test]
+fn streamed_text_equals_the_batch_decode() {
+    let mut model = default_model();
+    let prompt = model.tokenizer.encode("Translate:", false).unwrap();
+    let text = "日本語のテキスト 🙂🙂 👩‍👩‍👧‍👦 family 🇯🇵 हिन्दी العربية — naïve\n";
+    let forced = model.tokenizer.encode(text, false).unwrap();
+    let n = forced.len() as u32;
+    let (steps, result) = run(&mut model, &prompt, GenerateOptions { force_ids: forced.clone(), ..greedy(n) });
+    let streamed: String = steps.iter().map(|step| step.text.as_str()).collect();
+    assert_eq!(streamed, text);
+    assert_eq!(result.text, model.tokenizer.decode(&forced));
+    assert_eq!(steps.len(), forced.len(), "no token without its step");
+    let bytes: Vec<u8> = steps.iter().flat_map(|step| step.bytes.clone()).collect();
+    assert_eq!(bytes, text.as_bytes(), "a chip for every byte");
+}
+
+#[test]
+fn a_chat_turn_ends_with_its_end_of_turn_token() {
+    let mut model = default_model();
+    let prompt = "<|im_start|>user\nWhat is 2+2?<|im_end|>\n<|im_start|>assistant\n";
+    let prompt = model.tokenizer.encode(prompt, true).unwrap();
+    let (_, result) = run(&mut model, &prompt, GenerateOptions { ignore_eos: false, ..greedy(100) });
+    assert_eq!(result.stop_reason, StopReason::Eos);
+    assert!(!result.text.contains("<|im_end|>"));
+}
