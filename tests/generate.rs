@@ -110,6 +110,8 @@ fn prompt_goes_in_batches_and_each_token_alone() {
         assert!(step.ms.total >= step.ms.forward + step.ms.sample - 1e-9 && step.ms.forward >= 0.0, "{:?}", step.ms);
     }
     assert!(run.result.decode_ms > 0.0 && run.result.decode_tokens_per_s > 0.0);
+    // The prompt's passes and no others.
+    assert_eq!(run.result.prefill_ms, run.steps[0].ms.forward);
     assert!(run.result.ttft_ms >= run.result.prefill_ms && run.result.prefill_tokens_per_s > 0.0);
 }
 

@@ -59,6 +59,9 @@ impl CumulativeBars {
         append(&svg, &wedge);
         append(&svg, &create_svg("rect", &[("class", "frame"), ("width", "1000"), ("height", "14"), ("y", "30")]));
         let (all, kept) = (Bar::new(&svg, "0"), Bar::new(&svg, "30"));
+        let caption: HtmlElement = create("span", "stretch");
+        caption.set_text_content(Some("above: all tokens · below: the kept ones, renormalised"));
+        append(&chart, &caption);
         Self { chart, all, kept, wedge, threshold, draw }
     }
 

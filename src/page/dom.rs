@@ -4,7 +4,7 @@
 
 use std::cell::RefCell;
 use wasm_bindgen::{JsCast, prelude::*};
-use web_sys::{Document, Element, Event, EventTarget, HtmlElement, SvgElement, Text, Window};
+use web_sys::{Document, Element, Event, EventTarget, HtmlElement, SvgElement, Window};
 
 const SVG: &str = "http://www.w3.org/2000/svg";
 
@@ -69,34 +69,28 @@ pub fn on<E: JsCast + 'static>(target: &EventTarget, event: &str, mut listener: 
     closure.forget();
 }
 
-/// A text that is written to the document only when it changes.
+/// The text of an element, written to the document only when it changes. A change is a new text node: a browser counts
+/// centred text of another length as a shift of the layout when the node is the same.
 pub struct TextCell {
-    node: Text,
+    element: Element,
     last: RefCell<String>,
 }
 
 impl TextCell {
-    /// Puts a new text node at the end of `parent`.
-    pub fn new(parent: &Element) -> Self {
-        let node = document().create_text_node("");
-        append(parent, &node);
-        Self { node, last: RefCell::default() }
+    /// The text of an element that holds nothing else.
+    pub fn new(element: &Element) -> Self {
+        Self { element: element.clone(), last: RefCell::new(element.text_content().unwrap_or_default()) }
     }
 
-    /// Replaces what the element of index.html with this id says.
+    /// The text of the element of index.html with this id.
     pub fn of_id(id: &str) -> Self {
-        let element: Element = by_id(id);
-        let last = element.text_content().unwrap_or_default();
-        element.set_text_content(None);
-        let cell = Self::new(&element);
-        cell.set(&last);
-        cell
+        Self::new(&by_id(id))
     }
 
     pub fn set(&self, text: &str) {
         let mut last = self.last.borrow_mut();
         if *last != text {
-            self.node.set_data(text);
+            self.element.set_text_content(Some(text));
             text.clone_into(&mut last);
         }
     }

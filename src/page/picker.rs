@@ -6,7 +6,7 @@ use super::dom::{self, TextCell, by_id, on};
 use super::words::{bytes, count, parameters};
 use crate::clock::now_ms;
 use crate::protocol::{LoadPhase, LoadProgress, ModelInfo};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use wasm_bindgen::JsCast;
 use web_sys::{Blob, DragEvent, Event, File, HtmlButtonElement, HtmlElement, HtmlInputElement, HtmlProgressElement};
@@ -46,6 +46,8 @@ pub struct Picker {
     backend_reason: TextCell,
     /// When the download began, for its rate.
     started_ms: Cell<Option<f64>>,
+    /// Name of the file that was last chosen: what a model calls itself is often obscure.
+    file_name: RefCell<String>,
 }
 
 impl Picker {
@@ -53,7 +55,6 @@ impl Picker {
     pub fn new(choose: impl Fn(ModelSource) + 'static) -> Rc<Self> {
         let backend: HtmlElement = by_id("backend");
         let summary = backend.query_selector("summary").ok().flatten().expect("#backend has a summary");
-        summary.set_text_content(None);
         let this = Rc::new(Self {
             panel: by_id("picker"),
             toggle: by_id("model"),
@@ -67,6 +68,7 @@ impl Picker {
             backend: TextCell::new(&summary),
             backend_reason: TextCell::of_id("backend-reason"),
             started_ms: Cell::new(None),
+            file_name: RefCell::default(),
         });
         let picker = Rc::clone(&this);
         on(&this.toggle, "click", move |_: Event| picker.set_open(picker.panel.hidden()));
@@ -103,8 +105,10 @@ impl Picker {
         dom::set(&self.toggle, "aria-expanded", if is_open { "true" } else { "false" });
     }
 
+    /// A load of this file begins.
     pub fn begin(&self, name: &str) {
         self.set_open(true);
+        name.clone_into(&mut self.file_name.borrow_mut());
         self.started_ms.set(None);
         self.loading.set_hidden(false);
         self.bar.remove_attribute("value").expect("the attribute is a valid name");
@@ -157,13 +161,15 @@ impl Picker {
             self.backend_reason.set("Nothing runs yet. When a model is loaded, this says what runs it, and why.");
             return;
         };
-        self.toggle_text.set(&format!("{} · {} · {}", model.name, model.quantization, bytes(model.bytes)));
+        let name = model_name(&self.file_name.borrow(), model);
+        self.toggle_text.set(&format!("{name} · {} · {}", model.quantization, bytes(model.bytes)));
         let threads = count(model.threads.into(), "thread");
         self.backend.set(&format!("{} · {threads}", model.backend.to_uppercase()));
         self.backend_reason.set(&format!(
-            "{} Build: {}. {} parameters, {} layers, context of {}, {} of memory.",
+            "{} Build: {}. The model, “{}”: {} parameters, {} layers, context of {}, {} of memory.",
             model.backend_reason,
             model.build,
+            model.name,
             parameters(model.parameters),
             model.layers,
             count(model.context_length.into(), "token"),
@@ -177,6 +183,13 @@ impl Picker {
         }
         self.file.set_disabled(!is_enabled);
     }
+}
+
+/// The file's name without its ending and its quantization, which is shown beside it.
+fn model_name(file_name: &str, model: &ModelInfo) -> String {
+    let stem = file_name.strip_suffix(".gguf").unwrap_or(file_name);
+    let name = stem.strip_suffix(model.quantization.as_str()).map_or(stem, |name| name.trim_end_matches(['.', '-', '_']));
+    if name.is_empty() { model.name.clone() } else { name.to_owned() }
 }
 
 /// A file may be dropped anywhere on the page.

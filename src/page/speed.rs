@@ -150,8 +150,8 @@ fn slot(kv_cache: bool) -> usize {
 }
 
 // The plot's own units: it scales as a whole, text included.
-const W: f64 = 460.0;
-const H: f64 = 150.0;
+const W: f64 = 400.0;
+const H: f64 = 140.0;
 const LEFT: f64 = 40.0;
 const RIGHT: f64 = W - 62.0;
 const TOP: f64 = 22.0;

@@ -13,6 +13,12 @@ pub const BLOCK: usize = 32;
 /// The largest quantized activation: 32 of them times 8-bit weights still fit an i32.
 const LARGEST: f32 = 32_767.0;
 
+/// Where value `i` of a block stands: the even ones first, because 8-bit weights widen to 16 bits more cheaply that way (a mask and
+/// a shift each, no shuffle).
+pub const fn place(i: usize) -> usize {
+    i % 2 * (BLOCK / 2) + i / 2
+}
+
 /// `n` rows of `n_cols` activations in blocks of 32: integers in -32767..=32767, a
 /// scale and a sum for each block. Blocks of the same column stand together: `[column block][row]`.
 pub struct Activations {
@@ -55,12 +61,14 @@ impl Activations {
             let largest = largest.to_array().into_iter().fold(0.0, f32::max);
             self.scales[at] = largest / LARGEST + poison.to_array().iter().sum::<f32>();
             let inverse = F32x4::splat(if largest > 0.0 { LARGEST / largest } else { 0.0 });
-            let mut sum = 0;
-            for (x, values) in lanes.iter().zip(self.values[at * BLOCK..][..BLOCK].as_chunks_mut::<4>().0) {
+            let values = &mut self.values.as_chunks_mut::<BLOCK>().0[at];
+            for (i, x) in lanes.iter().enumerate() {
                 let rounded = F32x4::load(x).mul(inverse).add(F32x4::splat(0.5)).floor().to_array();
-                *values = rounded.map(|x| x as i16);
-                sum += values.iter().map(|&x| i32::from(x)).sum::<i32>();
+                for (lane, x) in rounded.into_iter().enumerate() {
+                    values[place(4 * i + lane)] = x as i16;
+                }
             }
+            let sum = values.iter().map(|&x| i32::from(x)).sum();
             self.sums[at] = sum;
         }
     }

@@ -25,7 +25,7 @@ trait Format {
     /// A minimum is added to every value.
     const HAS_MIN: bool = false;
 
-    /// The 32 stored integers of one row's block.
+    /// The 32 stored integers of one row's block, in the order of `activations::place`.
     fn widen(quants: &[u8]) -> [I16x8; 4];
 }
 
@@ -61,9 +61,7 @@ impl Format for Q8_0 {
 
     #[inline(always)]
     fn widen(quants: &[u8]) -> [I16x8; 4] {
-        let halves = quants.as_chunks().0;
-        let ([a, b], [c, d]) = (I16x8::widen_i8(&halves[0]), I16x8::widen_i8(&halves[1]));
-        [a, b, c, d]
+        I16x8::widen_i8(&quants.as_chunks().0[0])
     }
 }
 

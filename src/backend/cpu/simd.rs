@@ -75,7 +75,8 @@ mod imp {
         /// Four little-endian f16, exactly as long as they are finite.
         #[inline(always)]
         pub fn from_f16(halves: &[u8; 8]) -> Self {
-            let bits = u32x4_extend_low_u16x8(u64x2(u64::from_le_bytes(*halves), 0));
+            // SAFETY: eight readable bytes; wasm loads need no alignment.
+            let bits = unsafe { u32x4_load_extend_u16x4(halves.as_ptr().cast()) };
             let sign = i32x4_shl(v128_and(bits, u32x4_splat(0x8000)), 16);
             let magnitude = i32x4_shl(v128_and(bits, u32x4_splat(0x7fff)), 13);
             // Exponent and mantissa, moved into f32's fields, are off by the difference of the two biases: 2^112.
@@ -117,24 +118,20 @@ mod imp {
         pub fn load(lanes: &[i16; 8]) -> Self {
             Self(load(lanes))
         }
-        /// Sixteen i8, widened: values 0..8, then 8..16.
+        /// 32 i8, widened, the even ones first (the order of `activations::place`).
         #[inline(always)]
-        pub fn widen_i8(bytes: &[u8; 16]) -> [Self; 2] {
-            let bytes = load(bytes);
-            [Self(i16x8_extend_low_i8x16(bytes)), Self(i16x8_extend_high_i8x16(bytes))]
+        pub fn widen_i8(bytes: &[u8; 32]) -> [Self; 4] {
+            let [a, b] = [load(&bytes.as_chunks::<16>().0[0]), load(&bytes.as_chunks::<16>().0[1])];
+            let even = |v| Self(i16x8_shr(i16x8_shl(v, 8), 8));
+            let odd = |v| Self(i16x8_shr(v, 8));
+            [even(a), even(b), odd(a), odd(b)]
         }
-        /// The low nibbles of bytes 0..8 and 8..16, then the high ones, each 0 to 15.
+        /// 32 nibbles, 0 to 15, the even ones first; value i is in the low half of byte i, value 16 + i in its high half.
         #[inline(always)]
         pub fn widen_nibbles(bytes: &[u8; 16]) -> [Self; 4] {
-            let bytes = load(bytes);
-            let low = v128_and(bytes, u8x16_splat(0x0f));
-            let high = u8x16_shr(bytes, 4);
-            [
-                Self(u16x8_extend_low_u8x16(low)),
-                Self(u16x8_extend_high_u8x16(low)),
-                Self(u16x8_extend_low_u8x16(high)),
-                Self(u16x8_extend_high_u8x16(high)),
-            ]
+            let v = load(bytes);
+            let low = |v| Self(v128_and(v, u16x8_splat(0x0f)));
+            [low(v), low(u16x8_shr(v, 4)), low(u16x8_shr(v, 8)), Self(u16x8_shr(v, 12))]
         }
         /// Products of neighbouring lanes, added in pairs.
         #[inline(always)]
@@ -146,7 +143,7 @@ mod imp {
 
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 mod imp {
-    use wide::{f32x4, i16x8, i32x4, u8x16};
+    use wide::{f32x4, i16x8, i32x4};
 
     #[derive(Clone, Copy)]
     pub struct F32x4(f32x4);
@@ -254,20 +251,18 @@ mod imp {
         pub fn load(lanes: &[i16; 8]) -> Self {
             Self(i16x8::from(*lanes))
         }
-        /// Sixteen i8, widened: values 0..8, then 8..16.
+        /// 32 i8, widened, the even ones first (the order of `activations::place`).
         #[inline(always)]
-        pub fn widen_i8(bytes: &[u8; 16]) -> [Self; 2] {
-            let bytes = u8x16::from(*bytes);
-            let (first, second) = (i16x8::from_u8x16_low(bytes), i16x8::from_u8x16_high(bytes));
-            [Self((first << 8) >> 8), Self((second << 8) >> 8)]
+        pub fn widen_i8(bytes: &[u8; 32]) -> [Self; 4] {
+            let [a, b]: [i16x8; 2] = bytemuck::cast(*bytes);
+            [Self((a << 8) >> 8), Self((b << 8) >> 8), Self(a >> 8), Self(b >> 8)]
         }
-        /// The low nibbles of bytes 0..8 and 8..16, then the high ones, each 0 to 15.
+        /// 32 nibbles, 0 to 15, the even ones first; value i is in the low half of byte i, value 16 + i in its high half.
         #[inline(always)]
         pub fn widen_nibbles(bytes: &[u8; 16]) -> [Self; 4] {
-            let bytes = u8x16::from(*bytes);
-            let (first, second) = (i16x8::from_u8x16_low(bytes), i16x8::from_u8x16_high(bytes));
+            let v: i16x8 = bytemuck::cast(*bytes);
             let low = i16x8::splat(0x0f);
-            [Self(first & low), Self(second & low), Self(first >> 4), Self(second >> 4)]
+            [Self(v & low), Self((v >> 4) & low), Self((v >> 8) & low), Self((v >> 12) & low)]
         }
         /// Products of neighbouring lanes, added in pairs.
         #[inline(always)]
