@@ -15,10 +15,12 @@ async function over(page, timeout = 60_000) {
   await page.waitForFunction(() => document.querySelector('#stop').disabled, null, { timeout });
 }
 
+/** Starts a run with the button and waits until the page has begun it: a short one may be over by then. */
 async function generate(page, nTokens) {
   await page.fill('#max-tokens', String(nTokens));
+  const before = await page.locator('#output .text').elementHandle();
   await page.click('#generate');
-  await page.waitForFunction(() => !document.querySelector('#stop').disabled);
+  await page.waitForFunction(before => !before.isConnected, before);
 }
 
 pageTest('before a model is loaded the page says what is missing', {}, async page => {

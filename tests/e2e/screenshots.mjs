@@ -12,7 +12,7 @@ const browser = await chromium.launch({
 });
 for (const [size, viewport] of Object.entries(SIZES)) {
   for (const colorScheme of ['light', 'dark']) {
-    const page = await browser.newPage({ viewport, colorScheme, deviceScaleFactor: size === 'phone' ? 2 : 1 });
+    const page = await browser.newPage({ viewport, colorScheme });
     await page.goto(`${BASE_URL}?model=${MODEL}&autoload=1&prompt=Once%20upon%20a%20time`);
     await page.waitForFunction(() => window.nucleus?.model, null, { timeout: 60_000 });
     // Both modes, so that the speed panel has its two curves; then the run that the picture shows.
@@ -21,8 +21,9 @@ for (const [size, viewport] of Object.entries(SIZES)) {
     await page.uncheck('#seed-new');
     await page.fill('#seed', '11');
     await page.fill('#max-tokens', '64');
+    const before = await page.locator('#output .text').elementHandle();
     await page.click('#generate');
-    await page.waitForFunction(() => !document.querySelector('#stop').disabled);
+    await page.waitForFunction(before => !before.isConnected, before);
     await page.waitForFunction(() => document.querySelector('#stop').disabled, null, { timeout: 60_000 });
     await page.click('[data-index="9"]');
     await page.screenshot({ path: `${folder}/${size}-${colorScheme}.png`, fullPage: size === 'phone' });

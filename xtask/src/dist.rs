@@ -17,7 +17,7 @@ use crate::tools::{Tool, Tools};
 pub const FOLDER: &str = "dist";
 
 /// What the build needs.
-pub const TOOLS: [Tool; 4] = [Tool::WasmTarget, Tool::WasmBindgen, Tool::Trunk, Tool::NodePackages];
+pub const TOOLS: [Tool; 3] = [Tool::WasmTarget, Tool::WasmBindgen, Tool::Trunk];
 
 /// Finds or installs the tools, builds, and prints how large the wasm is.
 pub fn build() -> Result<()> {
