@@ -7,7 +7,7 @@ use crate::backend::cpu::CpuBackend;
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
 use crate::fetch::{self, Observer};
-use crate::gguf::Gguf;
+use crate::gguf::{self, Gguf};
 use crate::model::{ModelConfig, Plan, Weights};
 use crate::protocol::{Credit, Event, LoadOptions, LoadPhase, LoadProgress, ModelInfo, Source};
 use crate::tokenizer::Tokenizer;
@@ -21,13 +21,20 @@ const DEFAULT_CONTEXT: usize = 4096;
 const REPORT_EVERY: u64 = 1 << 20;
 
 impl Engine {
-    pub(super) async fn load(&mut self, id: u32, source: Source, file: Option<Blob>, options: LoadOptions) -> Result<ModelInfo> {
+    pub(super) async fn load(
+        &mut self,
+        id: u32,
+        source: Source,
+        file: Option<Blob>,
+        options: LoadOptions,
+    ) -> Result<ModelInfo> {
         let start = now_ms();
         self.model = None;
         self.mail.begin(id, Credit::Unlimited);
-        let mut download = Download { engine: self, id, reported: 0 };
+        let signal = self.mail.abort_signal();
+        let mut download = Download { engine: self, id, reported: 0, is_gguf: false };
         let (name, bytes) = match (source, file) {
-            (Source::Url(url), _) => (file_name(&url), fetch::url(&url, &mut download).await),
+            (Source::Url(url), _) => (file_name(&url), fetch::url(&url, &signal, &mut download).await),
             (Source::Blob { name }, Some(blob)) => (name, fetch::blob(&blob, &mut download).await),
             (Source::Blob { .. }, None) => (String::new(), Err(Error::BadOption("The message holds no file.".into()))),
         };
@@ -48,13 +55,17 @@ impl Engine {
 struct Download<'a> {
     engine: &'a mut Engine,
     id: u32,
+    /// Bytes at the last report.
     reported: u64,
+    /// The first bytes have been looked at.
+    is_gguf: bool,
 }
 
 impl Observer for Download<'_> {
     fn arrived(&mut self, bytes: &[u8], total: Option<u64>) -> Result<()> {
-        if self.reported == 0 {
-            crate::gguf::check_magic(bytes)?;
+        if !self.is_gguf && bytes.len() >= 4 {
+            gguf::check_magic(bytes)?;
+            self.is_gguf = true;
         }
         self.engine.answer_mail();
         if self.engine.mail.stopped() {

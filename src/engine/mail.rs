@@ -10,7 +10,9 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 use wasm_bindgen::prelude::*;
-use web_sys::{Blob, DedicatedWorkerGlobalScope, MessageChannel, MessageEvent, MessagePort};
+use web_sys::{
+    AbortController, AbortSignal, Blob, DedicatedWorkerGlobalScope, MessageChannel, MessageEvent, MessagePort,
+};
 
 /// What the engine posts once it can take letters.
 pub const READY: &str = "ready";
@@ -28,6 +30,8 @@ pub struct Mail {
     /// The last credit that came, and for which run: it may come before the run has begun.
     credit: Cell<Option<(u32, Credit)>>,
     stop: Cell<bool>,
+    /// Ends the download in progress.
+    abort: RefCell<AbortController>,
     /// Messages to itself: the way to the end of the event loop's queue.
     ticker: MessagePort,
     ticks: Cell<u32>,
@@ -47,6 +51,7 @@ impl Mail {
             current: Cell::new(None),
             credit: Cell::new(None),
             stop: Cell::new(false),
+            abort: RefCell::new(abort_controller()),
             ticker: channel.port1(),
             ticks: Cell::new(0),
             waker: Cell::new(None),
@@ -82,6 +87,7 @@ impl Mail {
             command => {
                 if command == Command::Stop {
                     self.stop.set(true);
+                    self.abort.borrow().abort();
                 }
                 let blob = parts.get(1).dyn_into().ok();
                 self.queue.borrow_mut().push_back(Letter { id, command, blob });
@@ -124,7 +130,10 @@ impl Mail {
     pub fn begin(&self, id: u32, credit: Credit) {
         self.current.set(Some(id));
         self.stop.set(self.queue.borrow().iter().any(|letter| letter.command == Command::Stop));
-        if !self.credit.get().is_some_and(|(run, _)| run == id) {
+        if !self.stop.get() {
+            self.abort.replace(abort_controller());
+        }
+        if self.credit.get().is_none_or(|(run, _)| run != id) {
             self.credit.set(Some((id, credit)));
         }
     }
@@ -137,6 +146,11 @@ impl Mail {
 
     pub fn stopped(&self) -> bool {
         self.stop.get()
+    }
+
+    /// Aborted by Stop.
+    pub fn abort_signal(&self) -> AbortSignal {
+        self.abort.borrow().signal()
     }
 
     /// Waits until the run may make step number `steps` (from 0), or is stopped, or another letter has come.
@@ -159,6 +173,10 @@ impl Mail {
         })
         .await;
     }
+}
+
+fn abort_controller() -> AbortController {
+    AbortController::new().expect("every browser with wasm has AbortController")
 }
 
 /// Posts an event to the page.

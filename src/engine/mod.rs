@@ -10,8 +10,8 @@ mod load;
 mod mail;
 mod run;
 
-use crate::backend::cpu::CpuBackend;
 use crate::backend::Backend;
+use crate::backend::cpu::CpuBackend;
 use crate::error::{Error, Result};
 use crate::protocol::{Command, Diagnostics, Event, ModelInfo, TokenPiece};
 use crate::tokenizer::{TokenBytes, Tokenizer};

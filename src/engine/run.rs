@@ -58,7 +58,9 @@ fn prompt_ids(model: &super::Model, prompt: &Prompt) -> Result<Vec<u32>> {
         Prompt::Text { text, special } => {
             let ids = model.tokenizer.encode(text, *special)?;
             if ids.is_empty() {
-                return Err(Error::EmptyPrompt("The prompt is empty; the model needs at least one token to go on from.".into()));
+                return Err(Error::EmptyPrompt(
+                    "The prompt is empty; the model needs at least one token to go on from.".into(),
+                ));
             }
             // A prompt whose control tokens were parsed may bring its own.
             let bos = model.tokenizer.add_bos().filter(|bos| ids.first() != Some(bos));

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use js_sys::Uint8Array;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
-use web_sys::{Blob, ReadableStreamDefaultReader, Response, WorkerGlobalScope};
+use web_sys::{AbortSignal, Blob, ReadableStreamDefaultReader, RequestInit, Response, WorkerGlobalScope};
 
 /// Bytes read from a local file at a time.
 const SLICE: f64 = 8e6;
@@ -17,16 +17,23 @@ pub trait Observer {
     fn arrived(&mut self, bytes: &[u8], total: Option<u64>) -> Result<()>;
 }
 
-/// Fetches `url`. Errors: `http-status`, `network`, `truncated` when it ends early, `too-large`, or the observer's.
-pub async fn url(url: &str, observer: &mut impl Observer) -> Result<Vec<u8>> {
-    let network = |error: JsValue| {
+/// Fetches `url`. Errors: `http-status`, `network`, `cancelled` by `signal`, `truncated` when it ends early, `too-large`, or the
+/// observer's.
+pub async fn url(url: &str, signal: &AbortSignal, observer: &mut impl Observer) -> Result<Vec<u8>> {
+    let failed = |error: JsValue| {
+        if signal.aborted() {
+            return Error::Cancelled("Loading was stopped.".into());
+        }
         let reason = error.dyn_ref::<js_sys::Error>().map_or_else(String::new, |error| String::from(error.message()));
         Error::Network(format!(
             "{url} could not be fetched ({reason}). The server may be out of reach, or not allow other sites to read the file (CORS)."
         ))
     };
     let scope: WorkerGlobalScope = js_sys::global().unchecked_into();
-    let response: Response = JsFuture::from(scope.fetch_with_str(url)).await.map_err(network)?.unchecked_into();
+    let options = RequestInit::new();
+    options.set_signal(Some(signal));
+    let request = scope.fetch_with_str_and_init(url, &options);
+    let response: Response = JsFuture::from(request).await.map_err(failed)?.unchecked_into();
     if !response.ok() {
         let (status, text) = (response.status(), response.status_text());
         return Err(Error::HttpStatus(format!("{url} answered {status} {text}; expected 200 and a GGUF file.")));
@@ -36,7 +43,7 @@ pub async fn url(url: &str, observer: &mut impl Observer) -> Result<Vec<u8>> {
     if let Some(body) = response.body() {
         let reader: ReadableStreamDefaultReader = body.get_reader().unchecked_into();
         loop {
-            let chunk = JsFuture::from(reader.read()).await.map_err(network)?;
+            let chunk = JsFuture::from(reader.read()).await.map_err(failed)?;
             let value = js_sys::Reflect::get(&chunk, &"value".into()).unwrap_or(JsValue::UNDEFINED);
             let Some(value) = value.dyn_ref::<Uint8Array>() else { break };
             append(&mut bytes, value)?;
@@ -60,7 +67,8 @@ pub async fn url(url: &str, observer: &mut impl Observer) -> Result<Vec<u8>> {
 
 /// Reads a local file. Errors: `network` when the browser cannot read it, `too-large`, or the observer's.
 pub async fn blob(blob: &Blob, observer: &mut impl Observer) -> Result<Vec<u8>> {
-    let unreadable = |_| Error::Network("The browser could not read the file. It may have been moved or changed.".into());
+    let unreadable =
+        |_| Error::Network("The browser could not read the file. It may have been moved or changed.".into());
     let size = blob.size();
     let mut bytes = reserve(size as u64)?;
     let mut at = 0.0;

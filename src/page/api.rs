@@ -56,7 +56,8 @@ where
 
 async fn load(app: Rc<App>, source: JsValue, js_options: JsValue) -> Result<JsValue> {
     let options = options::load(value(&js_options))?;
-    let on_progress = Reflect::get(&js_options, &"onProgress".into()).ok().and_then(|call| call.dyn_into::<Function>().ok());
+    let on_progress =
+        Reflect::get(&js_options, &"onProgress".into()).ok().and_then(|call| call.dyn_into::<Function>().ok());
     let source = match source.as_string() {
         Some(url) => ModelSource::Url(url),
         None => match source.dyn_into::<File>() {

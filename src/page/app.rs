@@ -239,11 +239,9 @@ impl App {
     ) -> Result<oneshot::Receiver<Result<RunResult>>> {
         let info = match self.model.borrow().as_ref() {
             None => return Err(Error::NoModel("Load a model before generating.".into())),
-            Some(model) => RunInfo {
-                options,
-                vocab_size: model.vocab_size,
-                kv_bytes_per_position: model.kv_bytes_per_position,
-            },
+            Some(model) => {
+                RunInfo { options, vocab_size: model.vocab_size, kv_bytes_per_position: model.kv_bytes_per_position }
+            }
         };
         let prompt = prompt_text(&info.options).to_owned();
         let ids = match &info.options.prompt {

@@ -69,7 +69,10 @@ impl CandidateList {
                     // Not reported among the candidates: its probability as drawn is undone to what the bars show.
                     let p = if step.rank < step.nucleus_size { step.p * step.nucleus_mass } else { step.p };
                     let is_kept = step.rank < step.nucleus_size;
-                    row.show(&Shown { id: step.id, bytes: &step.bytes, p, sum: None, is_kept, is_chosen: true }, longest);
+                    row.show(
+                        &Shown { id: step.id, bytes: &step.bytes, p, sum: None, is_kept, is_chosen: true },
+                        longest,
+                    );
                 }
                 Place::Gap(text) => row.show_line(&text, "row line"),
                 Place::Cut(text) => row.show_line(&text, "row line cut-line"),

@@ -45,7 +45,8 @@ impl CumulativeBars {
     pub fn new() -> Self {
         let chart: Element = by_id("cumulative");
         let threshold = Marker::new(&chart, "above");
-        let svg = create_svg("svg", &[("viewBox", "0 0 1000 44"), ("preserveAspectRatio", "none"), ("aria-hidden", "true")]);
+        let svg =
+            create_svg("svg", &[("viewBox", "0 0 1000 44"), ("preserveAspectRatio", "none"), ("aria-hidden", "true")]);
         append(&chart, &svg);
         let draw = Marker::new(&chart, "below");
         let pattern = create_svg(
@@ -54,7 +55,10 @@ impl CumulativeBars {
         );
         append(&pattern, &create_svg("path", &[("d", "M0 6 L12 0"), ("class", "hatch")]));
         append(&svg, &pattern);
-        append(&svg, &create_svg("rect", &[("class", "frame"), ("width", "1000"), ("height", "14"), ("fill", "url(#hatch)")]));
+        append(
+            &svg,
+            &create_svg("rect", &[("class", "frame"), ("width", "1000"), ("height", "14"), ("fill", "url(#hatch)")]),
+        );
         let wedge = create_svg("path", &[("class", "wedge")]);
         append(&svg, &wedge);
         append(&svg, &create_svg("rect", &[("class", "frame"), ("width", "1000"), ("height", "14"), ("y", "30")]));
@@ -80,7 +84,8 @@ impl CumulativeBars {
         dom::set(&self.wedge, "d", &format!("M0 14 H{x:.1} L{WIDTH} 30 H0 Z"));
 
         // top-p looks at the mass that top-k left: the running sum is in those terms, the bar in those of the whole.
-        let scale = step.candidates.first().map_or(1.0, |best| best.p_temperature / best.cumulative.max(f32::MIN_POSITIVE));
+        let scale =
+            step.candidates.first().map_or(1.0, |best| best.p_temperature / best.cumulative.max(f32::MIN_POSITIVE));
         let filter = first_filter(step, sampling).filter(|_| step.nucleus_size < run.vocab_size);
         let (at, name) = match filter {
             Some(Filter::TopP) => (sampling.top_p * scale, filter_name(Filter::TopP, sampling)),

@@ -65,7 +65,9 @@ pub fn style(element: &HtmlElement, property: &str, value: &str) {
 /// Calls `listener` for every `event` of `target`, for as long as the page lives.
 pub fn on<E: JsCast + 'static>(target: &EventTarget, event: &str, mut listener: impl FnMut(E) + 'static) {
     let closure = Closure::<dyn FnMut(Event)>::new(move |event: Event| listener(event.unchecked_into()));
-    target.add_event_listener_with_callback(event, closure.as_ref().unchecked_ref()).expect("the target takes listeners");
+    target
+        .add_event_listener_with_callback(event, closure.as_ref().unchecked_ref())
+        .expect("the target takes listeners");
     closure.forget();
 }
 

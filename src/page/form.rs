@@ -55,7 +55,9 @@ impl Form {
             exercise: by_id("exercise"),
         };
         // Sliders say their value beside them; "off" where it is one.
-        for (id, off) in [("temperature", None), ("top-p", Some(1.0)), ("min-p", Some(0.0)), ("repetition-penalty", Some(1.0))] {
+        for (id, off) in
+            [("temperature", None), ("top-p", Some(1.0)), ("min-p", Some(0.0)), ("repetition-penalty", Some(1.0))]
+        {
             let slider: HtmlInputElement = by_id(id);
             let output: HtmlElement = by_id(&format!("{id}-value"));
             let show = move |slider: &HtmlInputElement| {
@@ -95,7 +97,8 @@ impl Form {
     }
 
     fn read(&self) -> Result<GenerateOptions> {
-        let mut entries: Vec<(String, Value)> = self.numbers.iter().map(|(name, input)| ((*name).into(), number(input))).collect();
+        let mut entries: Vec<(String, Value)> =
+            self.numbers.iter().map(|(name, input)| ((*name).into(), number(input))).collect();
         entries.push(("prompt".into(), Value::Text(self.prompt.value())));
         entries.push(("seed".into(), number(&self.seed)));
         entries.push(("kvCache".into(), Value::Bool(self.kv_cache.checked())));

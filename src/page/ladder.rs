@@ -127,7 +127,7 @@ fn cut_line(step: &StepRecord, sampling: &SamplingOptions, n_cut: u32) -> String
     let greedy = step.candidates.first().filter(|_| sampling.temperature == 0.0);
     let left = (1.0 - greedy.map_or(step.nucleus_mass, |best| best.p_raw)).clamp(0.0, 1.0);
     let verb = if n_cut == 1 { "has" } else { "share" };
-    format!("{name} here: {} {verb} the other {}", count(n_cut.into(), "token"), percent(left))
+    format!("{name} here: {} {verb} {}", count(n_cut.into(), "token"), percent(left))
 }
 
 /// Puts a chosen token that no place shows (forced, far below the line) at the end of the list.
@@ -261,7 +261,7 @@ pub(super) mod tests {
         assert_eq!(shown[0], (0.6, 0.6));
         assert!((shown[2].1 - 0.602).abs() < 1e-6);
         let places = arrange(&step, &greedy, 1000);
-        assert_eq!(places[1], Place::Cut("temperature 0 cuts here: 999 tokens share the other 40\u{a0}%".into()));
+        assert_eq!(places[1], Place::Cut("temperature 0 cuts here: 999 tokens share 40\u{a0}%".into()));
         assert_eq!(shown_probabilities(&step, &TOP_P)[0].0, 1.0);
     }
 

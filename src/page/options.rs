@@ -51,8 +51,12 @@ pub fn generate(options: Value, seed: u64) -> Result<(GenerateOptions, Pace)> {
             return Err(bad("special", "it is about text, and `ids` was given"));
         }
         (None, Some(ids)) => Prompt::Ids(ids),
-        (Some(_), Some(_)) => return Err(Error::BadOption("Both `prompt` and `ids` were given: expected one of them.".into())),
-        (None, None) => return Err(Error::BadOption("Neither `prompt` nor `ids` was given: expected one of them.".into())),
+        (Some(_), Some(_)) => {
+            return Err(Error::BadOption("Both `prompt` and `ids` were given: expected one of them.".into()));
+        }
+        (None, None) => {
+            return Err(Error::BadOption("Neither `prompt` nor `ids` was given: expected one of them.".into()));
+        }
     };
     let options = GenerateOptions {
         prompt,
@@ -170,9 +174,10 @@ impl Fields {
         self.entries.sort_by(|a, b| a.0.cmp(&b.0));
         match self.entries.first() {
             None => Ok(()),
-            Some((name, _)) => {
-                Err(Error::BadOption(format!("`{name}` is not an option of {}: see nucleus.d.ts for those that are.", self.method)))
-            }
+            Some((name, _)) => Err(Error::BadOption(format!(
+                "`{name}` is not an option of {}: see nucleus.d.ts for those that are.",
+                self.method
+            ))),
         }
     }
 
@@ -252,7 +257,9 @@ impl Fields {
         let Some(value) = self.take(name) else { return Ok(None) };
         let Value::List(items) = value else { return Err(wrong(name, &value, "a list of strings")) };
         let one = |(i, item)| match item {
-            Value::Text(text) if text.is_empty() => Err(bad(&format!("{name}[{i}]"), "it is empty, which would stop every run")),
+            Value::Text(text) if text.is_empty() => {
+                Err(bad(&format!("{name}[{i}]"), "it is empty, which would stop every run"))
+            }
             item => text(&format!("{name}[{i}]"), item),
         };
         items.into_iter().enumerate().map(one).collect::<Result<_>>().map(Some)
@@ -344,7 +351,11 @@ mod tests {
     #[test]
     fn options_that_are_not_there_yet_are_refused_by_name() {
         let message = object(&[("role", text_of("user")), ("content", text_of("hi"))]);
-        refused(generate(object(&[("messages", List(vec![message]))]), 0).map(|o| o.0), "unsupported-option", "messages");
+        refused(
+            generate(object(&[("messages", List(vec![message]))]), 0).map(|o| o.0),
+            "unsupported-option",
+            "messages",
+        );
         let late = [
             ("typicalP", Number(0.9)),
             ("epsilonCutoff", Number(0.1)),

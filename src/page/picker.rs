@@ -188,7 +188,8 @@ impl Picker {
 /// The file's name without its ending and its quantization, which is shown beside it.
 fn model_name(file_name: &str, model: &ModelInfo) -> String {
     let stem = file_name.strip_suffix(".gguf").unwrap_or(file_name);
-    let name = stem.strip_suffix(model.quantization.as_str()).map_or(stem, |name| name.trim_end_matches(['.', '-', '_']));
+    let name =
+        stem.strip_suffix(model.quantization.as_str()).map_or(stem, |name| name.trim_end_matches(['.', '-', '_']));
     if name.is_empty() { model.name.clone() } else { name.to_owned() }
 }
 
@@ -196,7 +197,9 @@ fn model_name(file_name: &str, model: &ModelInfo) -> String {
 fn listen_for_drops(choose: Rc<impl Fn(ModelSource) + 'static>) {
     let veil: HtmlElement = by_id("drop");
     let has_file = |event: &DragEvent| {
-        event.data_transfer().is_some_and(|data| data.types().iter().any(|kind| kind.as_string().as_deref() == Some("Files")))
+        event
+            .data_transfer()
+            .is_some_and(|data| data.types().iter().any(|kind| kind.as_string().as_deref() == Some("Files")))
     };
     let shown = veil.clone();
     on(&dom::window(), "dragover", move |event: DragEvent| {

@@ -91,11 +91,13 @@ pub fn speed_up(with_cache: &Trace, without: &Trace) -> Option<SpeedUp> {
     ratio.is_finite().then_some(SpeedUp { ratio, n_prompt: with_cache.n_prompt, n_steps })
 }
 
-/// A round number at or above `value`, for the end of an axis: 1, 2 or 5 times a power of ten.
+/// A round number at or above `value`, for the end of an axis.
 pub fn axis_end(value: f64) -> f64 {
     let value = if value.is_finite() { value.max(1e-3) } else { 1.0 };
     let power = 10f64.powf(value.log10().floor());
-    [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * power).find(|end| *end >= value * 0.999_999).unwrap_or(value)
+    [1.0, 1.2, 1.6, 2.0, 2.4, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0]
+        .into_iter()
+       .map(|step| step * power).find(|end| *end >= value * 0.999_999).unwrap_or(value)
 }
 
 #[cfg(test)]
@@ -165,8 +167,8 @@ mod tests {
     fn axes_end_at_round_numbers() {
         assert_eq!(axis_end(88.0), 100.0);
         assert_eq!(axis_end(100.0), 100.0);
-        assert_eq!(axis_end(0.3), 0.5);
-        assert_eq!(axis_end(12.0), 20.0);
+        assert_eq!(axis_end(0.31), 0.4);
+        assert_eq!(axis_end(104.0), 120.0);
         assert_eq!(axis_end(f64::NAN), 1.0);
     }
 }

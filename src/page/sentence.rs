@@ -163,7 +163,10 @@ mod tests {
 
     #[test]
     fn labels_name_what_colour_shows() {
-        assert_eq!(candidate_label("·a", 0.29, Some(0.29), true, true), "·a, 29\u{a0}%, running sum 0.290, kept, chosen");
+        assert_eq!(
+            candidate_label("·a", 0.29, Some(0.29), true, true),
+            "·a, 29\u{a0}%, running sum 0.290, kept, chosen"
+        );
         assert_eq!(candidate_label("·b", 0.01, None, false, false), "·b, 1.0\u{a0}%, cut");
     }
 }

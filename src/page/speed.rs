@@ -81,7 +81,14 @@ impl SpeedView {
     }
 
     /// Shows the steps of one frame. `is_paused`: the reader goes step by step, so there is no rate to show.
-    pub fn extend(&self, steps: &[StepRecord], kv_cache: bool, kv_bytes_per_position: u64, is_paused: bool, now_ms: f64) {
+    pub fn extend(
+        &self,
+        steps: &[StepRecord],
+        kv_cache: bool,
+        kv_bytes_per_position: u64,
+        is_paused: bool,
+        now_ms: f64,
+    ) {
         {
             let mut traces = self.traces.borrow_mut();
             let trace = &mut traces[slot(kv_cache)];
@@ -111,7 +118,11 @@ impl SpeedView {
             self.live_text.set(&rate(decode));
             row.tokens_per_s.set(&rate(decode));
             let by_hand = if was_paused { ", by hand" } else { "" };
-            row.run.set(&format!("{} + {}{by_hand}", grouped(result.prompt_tokens.into()), count(result.new_tokens.into(), "token")));
+            row.run.set(&format!(
+                "{} + {}{by_hand}",
+                grouped(result.prompt_tokens.into()),
+                count(result.new_tokens.into(), "token")
+            ));
         } else {
             row.run.set("did not finish");
         }
@@ -136,7 +147,10 @@ impl SpeedView {
                 let both = !with_cache.step_ms.is_empty() && !without.step_ms.is_empty();
                 self.ratio_note.set(&if both {
                     let lengths = (grouped(with_cache.n_prompt.into()), grouped(without.n_prompt.into()));
-                    format!("Not comparable: the prompts have {} and {} tokens. Run both on the same one.", lengths.0, lengths.1)
+                    format!(
+                        "Not comparable: the prompts have {} and {} tokens. Run both on the same one.",
+                        lengths.0, lengths.1
+                    )
                 } else {
                     "Run both modes on prompts of the same length to compare them.".to_owned()
                 });
@@ -255,5 +269,9 @@ fn summary(traces: &[Trace; 2]) -> String {
         ),
         _ => String::new(),
     };
-    format!("Milliseconds per token against position. {}{}", curve("Cache on", &traces[0]), curve("Cache off", &traces[1]))
+    format!(
+        "Milliseconds per token against position. {}{}",
+        curve("Cache on", &traces[0]),
+        curve("Cache off", &traces[1])
+    )
 }

@@ -147,11 +147,14 @@ pub fn explain(error: &Error) -> String {
         Error::NotGguf(_) | Error::Truncated(_) | Error::UnsupportedVersion(_) | Error::WrongEndian(_) => {
             ("This is not a file that can be loaded.", "Choose a complete GGUF file, version 2 or 3.")
         }
-        Error::UnsupportedArchitecture(_) | Error::UnsupportedQuantization(_) => {
-            ("This model is of a kind that is not supported yet.", "SmolLM2 and other llama models in Q4_1, Q4_0 or Q8_0 work.")
-        }
+        Error::UnsupportedArchitecture(_) | Error::UnsupportedQuantization(_) => (
+            "This model is of a kind that is not supported yet.",
+            "SmolLM2 and other llama models in Q4_1, Q4_0 or Q8_0 work.",
+        ),
         Error::TooLarge(_) => ("The model does not fit.", "Choose a smaller model or a shorter context."),
-        Error::Network(_) => ("The file could not be fetched.", "Check the connection and the address, or open a local file."),
+        Error::Network(_) => {
+            ("The file could not be fetched.", "Check the connection and the address, or open a local file.")
+        }
         Error::HttpStatus(_) => ("The server did not send the file.", "Check the address, or open a local file."),
         Error::HashMismatch(_) => ("The file is not the expected one.", "Fetch it again from its source."),
         Error::BadOption(_) => ("A setting cannot be used.", "Correct it and try again."),
@@ -161,7 +164,9 @@ pub fn explain(error: &Error) -> String {
         Error::EmptyPrompt(_) => ("There is no prompt.", "Type a few words."),
         Error::PromptTooLong(_) => ("The prompt is too long.", "Shorten it, or load the model with a longer context."),
         Error::BadToken(_) => ("A token id is not in the vocabulary.", "Use ids that the tokenizer gave."),
-        Error::NonFiniteLogits(_) => ("The model computed numbers that are none.", "The file may be damaged: load it again."),
+        Error::NonFiniteLogits(_) => {
+            ("The model computed numbers that are none.", "The file may be damaged: load it again.")
+        }
         Error::Cancelled(_) => ("Stopped.", ""),
         Error::Backend(_) => ("The computation failed.", "Try again; if it stays, reload the page."),
         Error::EngineFailed(_) => ("The engine stopped.", "Load the model again: a fresh engine starts with it."),

@@ -32,7 +32,8 @@ pub fn packed_fields(ty: GgmlType) -> Option<&'static [usize]> {
 /// Takes a block of Q4_0, Q4_1 or Q8_0 apart.
 pub fn block_parts(ty: GgmlType, block: &[u8]) -> BlockParts {
     let half_at = |at: usize| f16::from_le_bytes([block[at], block[at + 1]]).to_f32();
-    let nibbles = |bytes: &[u8], zero: i32| std::array::from_fn(|i| i32::from(bytes[i % 16] >> (i / 16 * 4) & 15) - zero);
+    let nibbles =
+        |bytes: &[u8], zero: i32| std::array::from_fn(|i| i32::from(bytes[i % 16] >> (i / 16 * 4) & 15) - zero);
     let (minimum, quants) = match ty {
         GgmlType::Q4_0 => (None, nibbles(&block[2..], 8)),
         GgmlType::Q4_1 => (Some(half_at(2)), nibbles(&block[4..], 0)),

@@ -118,7 +118,8 @@ fn tile<F: Format>(group: &[u8], x: &Activations, first: usize, acc: &mut [F32x4
         for (t, acc) in acc.iter_mut().enumerate() {
             let (values, scale, sum) = x.block(column, first + t);
             let values = values.as_chunks::<8>().0;
-            let a = [I16x8::load(&values[0]), I16x8::load(&values[1]), I16x8::load(&values[2]), I16x8::load(&values[3])];
+            let a =
+                [I16x8::load(&values[0]), I16x8::load(&values[1]), I16x8::load(&values[2]), I16x8::load(&values[3])];
             let mut dots = I32x4::sum_each([dot(&w[0], &a), dot(&w[1], &a), dot(&w[2], &a), dot(&w[3], &a)]);
             if F::ZERO_POINT != 0 {
                 dots = dots.add(I32x4::splat(-F::ZERO_POINT * sum));

@@ -56,7 +56,12 @@ struct Work {
 
 impl CpuBackend {
     /// Takes over a file whose tensors `plan` names, for up to `context_length` positions. `progress(done, total)` counts bytes.
-    pub fn load(plan: Plan, mut file: Vec<u8>, context_length: usize, mut progress: impl FnMut(u64, u64)) -> Result<Self> {
+    pub fn load(
+        plan: Plan,
+        mut file: Vec<u8>,
+        context_length: usize,
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<Self> {
         let total = plan.tensors.iter().map(|tensor| tensor.bytes.len() as u64).sum();
         let mut done = 0;
         let mut matrices = Vec::with_capacity(plan.tensors.len());
@@ -111,7 +116,9 @@ impl CpuBackend {
                 }
                 Op::StoreKv { layer } => {
                     let width = config.n_kv_heads * config.head_dim;
-                    for (token, (k, v)) in work.k.chunks_exact(width).zip(work.v.chunks_exact(width)).take(n).enumerate() {
+                    for (token, (k, v)) in
+                        work.k.chunks_exact(width).zip(work.v.chunks_exact(width)).take(n).enumerate()
+                    {
                         cache.write(layer, first + token, k, v);
                     }
                 }
@@ -150,7 +157,9 @@ impl CpuBackend {
         }
         let n_vocab = self.plan.config.vocab_size;
         match ids.iter().find(|&&id| id as usize >= n_vocab) {
-            Some(id) => Err(Error::BadToken(format!("Token {id} does not exist: the vocabulary has {n_vocab} entries."))),
+            Some(id) => {
+                Err(Error::BadToken(format!("Token {id} does not exist: the vocabulary has {n_vocab} entries.")))
+            }
             None => Ok(()),
         }
     }

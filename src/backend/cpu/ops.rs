@@ -46,7 +46,15 @@ fn exp_scores(scores: &mut [f32]) -> f32 {
 
 /// One query position over the first `kv_len` positions of a layer's cache. `q` and `out`: `[n_heads][head_dim]`; `scores`: at least
 /// `kv_len`.
-pub fn attention(config: &ModelConfig, cache: &KvCache, layer: usize, kv_len: usize, q: &[f32], out: &mut [f32], scores: &mut [f32]) {
+pub fn attention(
+    config: &ModelConfig,
+    cache: &KvCache,
+    layer: usize,
+    kv_len: usize,
+    q: &[f32],
+    out: &mut [f32],
+    scores: &mut [f32],
+) {
     let head_dim = config.head_dim;
     let scale = 1.0 / (head_dim as f32).sqrt();
     let group = config.n_heads / config.n_kv_heads;

@@ -275,17 +275,17 @@ mod imp {
 /// 2^112: what an f16's exponent lacks when its bits are moved into an f32's fields.
 const F16_SCALE: f32 = f32::from_bits((112 + 127) << 23);
 
-/// exp(x), relative error below 2e-7 where the result is a normal f32; 0 below -87, as softmax wants it (Cephes `expf`).
+/// exp(x) with a relative error below 2e-7 for x in -87..=88; x is clamped to that (Cephes `expf`).
 #[inline(always)]
 pub fn exp(x: F32x4) -> F32x4 {
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
     let f = F32x4::splat;
-    let clamped = x.max(f(-87.0)).min(f(88.0));
+    let clamped = f(88.0).min(f(-87.0).max(x)); // in this order NaN stays NaN
     let n = clamped.mul(f(std::f32::consts::LOG2_E)).add(f(0.5)).floor();
     let r = clamped.sub(n.mul(f(LN_2_HIGH))).sub(n.mul(f(LN_2_LOW)));
     let mut poly = f(1.987_569_1e-4);
-    for c in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 5.000_000_1e-1] {
+    for c in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
         poly = poly.mul(r).add(f(c));
     }
     poly.mul(r.mul(r)).add(r).add(f(1.0)).mul(n.exp2_whole())
@@ -318,5 +318,48 @@ pub fn add_scaled(y: &mut [f32], scale: f32, x: &[f32]) {
     }
     for (y, x) in y_rest.iter_mut().zip(x_rest) {
         *y += scale * x;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg_attr(target_arch = "wasm32", wasm_bindgen_test::wasm_bindgen_test)]
+    #[cfg_attr(not(target_arch = "wasm32"), test)]
+    fn exp_is_near_the_exact_value() {
+        for i in -86_000..=88_000 {
+            let x = i as f32 / 1000.0;
+            let exact = f64::from(x).exp();
+            let got = f64::from(exp(F32x4::splat(x)).to_array()[3]);
+            assert!((got / exact - 1.0).abs() < 2e-7, "exp({x}) is {got}, exactly {exact}");
+        }
+        assert!(exp(F32x4::splat(f32::NEG_INFINITY)).to_array()[0] < 2e-38);
+        assert!(exp(F32x4::splat(f32::NAN)).to_array()[0].is_nan());
+    }
+
+    #[cfg_attr(target_arch = "wasm32", wasm_bindgen_test::wasm_bindgen_test)]
+    #[cfg_attr(not(target_arch = "wasm32"), test)]
+    fn from_f16_is_exact_for_every_finite_value() {
+        for bits in (0..=u16::MAX).filter(|bits| bits & 0x7c00 != 0x7c00) {
+            let [low, high] = bits.to_le_bytes();
+            let lanes = F32x4::from_f16(&[0, 0, low, high, 0, 0, low, high]).to_array();
+            let exact = half::f16::from_bits(bits).to_f32();
+            assert_eq!(lanes.map(f32::to_bits), [0.0, exact, 0.0, exact].map(f32::to_bits), "bits {bits:#06x}");
+        }
+    }
+
+    #[cfg_attr(target_arch = "wasm32", wasm_bindgen_test::wasm_bindgen_test)]
+    #[cfg_attr(not(target_arch = "wasm32"), test)]
+    fn dot_and_add_scaled_take_any_length() {
+        for n in [0, 1, 3, 4, 15, 16, 17, 64, 67] {
+            let a: Vec<f32> = (0..n).map(|i| i as f32 * 0.5 - 3.0).collect();
+            let b: Vec<f32> = (0..n).map(|i| 2.0 - i as f32 * 0.25).collect();
+            let exact: f32 = a.iter().zip(&b).map(|(a, b)| a * b).sum();
+            assert!((dot(&a, &b) - exact).abs() <= 1e-5 * (1.0 + exact.abs()), "{n}");
+            let mut y = b.clone();
+            add_scaled(&mut y, 2.0, &a);
+            assert!(y.iter().zip(a.iter().zip(&b)).all(|(y, (a, b))| *y == b + 2.0 * a), "{n}");
+        }
     }
 }
