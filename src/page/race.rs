@@ -97,7 +97,9 @@ pub fn axis_end(value: f64) -> f64 {
     let power = 10f64.powf(value.log10().floor());
     [1.0, 1.2, 1.6, 2.0, 2.4, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0]
         .into_iter()
-       .map(|step| step * power).find(|end| *end >= value * 0.999_999).unwrap_or(value)
+        .map(|step| step * power)
+        .find(|end| *end >= value * 0.999_999)
+        .unwrap_or(value)
 }
 
 #[cfg(test)]

@@ -124,10 +124,10 @@ fn clippy(tools: &Tools) -> Result<()> {
     Ok(())
 }
 
-/// The files of `tests/` that use wasm-bindgen-test, in headless Chromium as webdriver.json sets it up.
+/// The library and the files of `tests/` that use wasm-bindgen-test, in headless Chromium as webdriver.json sets it up.
 fn wasm(tools: &Tools, counts: &mut Counts) -> Result<()> {
     let mut command = tools.command("cargo");
-    command.args(["test", "--target=wasm32-unknown-unknown"]);
+    command.args(["test", "--target=wasm32-unknown-unknown", "--lib"]);
     let files = files_in("tests", ".rs")?;
     for file in files {
         if fs::read_to_string(&file)?.contains("wasm_bindgen_test") {
