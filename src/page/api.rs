@@ -22,11 +22,10 @@ use wasm_bindgen::{JsCast, prelude::*};
 use wasm_bindgen_futures::future_to_promise;
 use web_sys::{Blob, File};
 
-/// Makes the object and puts it on `window`.
+/// Fills in the object that `www/page_loader.js` has put on `window`, where its `ready` waits for this.
 pub fn install(app: &Rc<App>) -> Object {
-    let nucleus = Object::new();
+    let nucleus: Object = dom::window().get("nucleus").expect("page_loader.js has put it there");
     put(&nucleus, "version", env!("CARGO_PKG_VERSION"));
-    put(&nucleus, "ready", Promise::resolve(&JsValue::UNDEFINED));
     put(&nucleus, "model", JsValue::NULL);
     method(&nucleus, "load", app, load);
     method(&nucleus, "tokenize", app, tokenize);
@@ -37,7 +36,6 @@ pub fn install(app: &Rc<App>) -> Object {
     method(&nucleus, "stop", app, |app, _, _| async move { app.stop().await.map(|()| JsValue::UNDEFINED) });
     method(&nucleus, "unload", app, |app, _, _| async move { app.unload().await.map(|()| JsValue::UNDEFINED) });
     method(&nucleus, "diagnostics", app, diagnostics);
-    put(&dom::window(), "nucleus", &nucleus);
     nucleus
 }
 

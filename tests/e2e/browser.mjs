@@ -39,7 +39,7 @@ export function pageTest(name, { query = '', ...contextOptions }, body) {
       page.on('pageerror', error => problems.push(error.stack));
       page.on('crash', () => problems.push('the page crashed'));
       await page.goto(BASE_URL + query);
-      await page.waitForFunction(() => window.nucleus?.ready.then(() => true));
+      await page.evaluate(() => window.nucleus.ready);
       await body(page);
     } catch (cause) {
       // What the page itself reported is most often the reason.
