@@ -124,8 +124,8 @@ fn clippy(tools: &Tools) -> Result<()> {
     Ok(())
 }
 
-/// All tests that are marked `wasm_bindgen_test`, in headless Chromium as webdriver.json sets it up; the runner passes over the
-/// others.
+/// All tests that are marked `wasm_bindgen_test`, in headless Chromium as webdriver.json sets it up; the runner passes
+/// over the others.
 fn wasm(tools: &Tools, counts: &mut Counts) -> Result<()> {
     let mut command = tools.command("cargo");
     command.args(["test", "--target=wasm32-unknown-unknown", "--lib", "--tests"]);
