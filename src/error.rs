@@ -76,3 +76,17 @@ errors! {
     Backend = "backend",
     EngineFailed = "engine-failed",
 }
+
+/// Text from a file as it may stand in a sentence: at most 64 characters, control characters escaped. A file's strings may be
+/// a hundred megabytes long.
+pub fn quoted(text: impl AsRef<[u8]>) -> String {
+    let bytes = text.as_ref();
+    const MAX_CHARS: usize = 64;
+    // Four bytes a character at most, so a longer prefix shows nothing more.
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * MAX_CHARS + 4)]);
+    let mut shown: String = text.chars().take(MAX_CHARS).flat_map(char::escape_debug).collect();
+    if text.chars().count() > MAX_CHARS {
+        shown.push('…');
+    }
+    format!("`{shown}`")
+}

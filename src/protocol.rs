@@ -30,7 +30,10 @@ pub enum Command {
     Generate { options: GenerateOptions, credit: Credit },
     /// Lets the run that request `run` started go on until it has made `credit` steps in all. No reply of its own.
     Grant { run: u32, credit: Credit },
-    /// Ends the run in progress, if any (which then replies `Finished` with `Cancelled`) -> `Done`.
+    /// Switches the KV cache of the run that request `run` started, from its next token on. No reply of its own.
+    SetKvCache { run: u32, on: bool },
+    /// Ends what is in progress, if anything -> `Done`. A run then replies `Finished` with `Cancelled`, a load `Failed` with
+    /// `cancelled`.
     Stop,
     /// -> `Diagnostics`.
     Diagnostics,

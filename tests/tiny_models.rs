@@ -72,6 +72,25 @@ fn logits_equal_llama_cpp_in_every_format_and_variant() {
     assert_eq!(cases, 16 * 3);
 }
 
+#[cfg_attr(target_arch = "wasm32", wasm_bindgen_test::wasm_bindgen_test)]
+#[cfg_attr(not(target_arch = "wasm32"), test)]
+fn load_refuses_a_scale_that_is_not_finite() {
+    let (_, file) = MODELS.iter().find(|(name, _)| *name == "llama-q4_1.gguf").unwrap();
+    let gguf = Gguf::parse(file).unwrap();
+    let config = ModelConfig::from_gguf(&gguf).unwrap();
+    let tensor = gguf.tensor("blk.0.ffn_up.weight").unwrap();
+    // Scale and minimum of the last block: infinity, then NaN.
+    for (at, half) in [(20, 0x7c00_u16), (18, 0x7e00)] {
+        let mut file = file.to_vec();
+        let end = tensor.bytes.end;
+        file[end - at..][..2].copy_from_slice(&half.to_le_bytes());
+        let weights = Weights::from_gguf(&gguf, &config).unwrap();
+        let error = CpuBackend::load(Plan::llama(config.clone(), weights), file, 8, |_, _| {}).err().unwrap();
+        assert_eq!(error.kind(), "bad-value", "{error}");
+        assert!(error.to_string().contains("blk.0.ffn_up.weight"), "{error}");
+    }
+}
+
 /// One pass, token by token, and after going back: the same bits wherever our own kernels compute, near enough where candle does.
 #[cfg_attr(target_arch = "wasm32", wasm_bindgen_test::wasm_bindgen_test)]
 #[cfg_attr(not(target_arch = "wasm32"), test)]
@@ -114,7 +133,7 @@ fn forward_refuses_what_does_not_fit_and_stays_usable() {
     let weights = Weights::from_gguf(&gguf, &config).unwrap();
     let mut backend = CpuBackend::load(Plan::llama(config, weights), file.to_vec(), 8, |_, _| {}).unwrap();
     let expected = logits(&mut backend, &[1, 2, 3]);
-    for (ids, kind) in [(vec![4; 6], "prompt-too-long"), (vec![4, 288], "bad-token"), (vec![u32::MAX], "bad-token")] {
+    for (ids, kind) in [(vec![], "empty-prompt"), (vec![4; 6], "prompt-too-long"), (vec![4, 288], "bad-token"), (vec![u32::MAX], "bad-token")] {
         let error = pollster::block_on(backend.forward(&ids, None)).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
         assert_eq!(backend.kv_len(), 3);

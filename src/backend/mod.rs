@@ -11,7 +11,7 @@ pub trait Backend {
     /// Runs `ids` at the positions that follow the cache, and adds them to it. With `logits`, the last position's logits
     /// (one per vocabulary entry) replace its contents.
     ///
-    /// Errors: `prompt-too-long` past the context, `bad-token` past the vocabulary, `backend` when the device fails. After an error the
+    /// Errors: `empty-prompt` without ids, `prompt-too-long` past the context, `bad-token` past the vocabulary, `backend` when the device fails. After an error the
     /// cache is as it was before the call.
     fn forward(&mut self, ids: &[u32], logits: Option<&mut Vec<f32>>) -> impl Future<Output = Result<()>>;
 

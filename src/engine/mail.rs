@@ -1,6 +1,6 @@
 //! Letters between page and engine: each a postcard-encoded message, a local file beside it.
 //!
-//! Invariant: what must not wait (credit, Stop) takes effect when it arrives, not when the engine gets to it.
+//! Invariant: what must not wait (credit, the KV switch, Stop) takes effect when it arrives, not when the engine gets to it.
 
 use crate::protocol::{Command, Credit, Event, Reply, Request};
 use js_sys::{Array, Uint8Array};
@@ -29,6 +29,8 @@ pub struct Mail {
     current: Cell<Option<u32>>,
     /// The last credit that came, and for which run: it may come before the run has begun.
     credit: Cell<Option<(u32, Credit)>>,
+    /// The last switch of the KV cache that has not been taken, and for which run.
+    kv_cache: Cell<Option<(u32, bool)>>,
     stop: Cell<bool>,
     /// Ends the download in progress.
     abort: RefCell<AbortController>,
@@ -50,6 +52,7 @@ impl Mail {
             queue: RefCell::default(),
             current: Cell::new(None),
             credit: Cell::new(None),
+            kv_cache: Cell::new(None),
             stop: Cell::new(false),
             abort: RefCell::new(abort_controller()),
             ticker: channel.port1(),
@@ -84,6 +87,7 @@ impl Mail {
                     self.credit.set(Some((run, credit)));
                 }
             }
+            Command::SetKvCache { run, on } => self.kv_cache.set(Some((run, on))),
             command => {
                 if command == Command::Stop {
                     self.stop.set(true);
@@ -142,6 +146,11 @@ impl Mail {
     pub fn end(&self) {
         self.current.set(None);
         self.credit.set(None);
+    }
+
+    /// What the KV cache of run `id` was switched to since this was last asked.
+    pub fn take_kv_cache(&self, id: u32) -> Option<bool> {
+        self.kv_cache.take().filter(|&(run, _)| run == id).map(|(_, on)| on)
     }
 
     pub fn stopped(&self) -> bool {

@@ -10,7 +10,6 @@ mod load;
 mod mail;
 mod run;
 
-use crate::backend::Backend;
 use crate::backend::cpu::CpuBackend;
 use crate::error::{Error, Result};
 use crate::protocol::{Command, Diagnostics, Event, ModelInfo, TokenPiece};
@@ -51,7 +50,7 @@ impl Engine {
         let event = match command {
             Command::Load { source, options } => self.load(id, source, blob, options).await.map(Event::Loaded),
             Command::Generate { options, credit } => self.generate(id, options, credit).await.map(Event::Finished),
-            Command::Logits { ids } => self.logits(&ids).await.map(Event::Logits),
+            Command::Logits { ids } => self.logits(id, &ids).await.map(Event::Logits),
             Command::Unload => {
                 self.model = None;
                 Ok(Event::Done)
@@ -94,17 +93,6 @@ impl Engine {
             // The mailbox has acted on these already; the rest is work, and goes through `handle`.
             _ => Ok(Event::Done),
         }
-    }
-
-    async fn logits(&mut self, ids: &[u32]) -> Result<Vec<f32>> {
-        if ids.is_empty() {
-            return Err(Error::EmptyPrompt("logits needs at least one token id.".into()));
-        }
-        let backend = &mut self.model.as_mut().ok_or_else(no_model)?.backend;
-        let mut logits = Vec::new();
-        backend.truncate_kv(0);
-        backend.forward(ids, Some(&mut logits)).await?;
-        Ok(logits)
     }
 
     fn model(&self) -> Result<&Model> {

@@ -3,7 +3,8 @@
 //! Invariant: never more than its credit ahead; after Stop, at most the unit of work in progress is finished.
 
 use super::{Engine, mail, no_model};
-use crate::backend::cpu::BATCH;
+use crate::backend::Backend;
+use crate::backend::cpu::{BATCH, CpuBackend};
 use crate::error::{Error, Result};
 use crate::generate::{Limits, Progress, Session};
 use crate::protocol::{Credit, Event, GenerateOptions, Prompt, RunResult};
@@ -33,6 +34,9 @@ impl Engine {
                 self.mail.credit_for(steps).await;
                 self.answer_mail();
             }
+            if let Some(on) = self.mail.take_kv_cache(id) {
+                session.set_kv_cache(on);
+            }
             if self.mail.stopped() {
                 session.cancel();
             }
@@ -48,6 +52,36 @@ impl Engine {
                 Progress::Finished(result) => return Ok(result),
             }
         }
+    }
+}
+
+impl Engine {
+    /// Logits of the last of `ids`, from an empty cache.
+    pub(super) async fn logits(&mut self, id: u32, ids: &[u32]) -> Result<Vec<f32>> {
+        self.mail.begin(id, Credit::Unlimited);
+        let logits = self.forward_all(ids).await;
+        self.mail.end();
+        logits
+    }
+
+    async fn forward_all(&mut self, ids: &[u32]) -> Result<Vec<f32>> {
+        let mut logits = Vec::new();
+        self.backend()?.truncate_kv(0);
+        let (before, last) = ids.split_at(ids.len().saturating_sub(1) / BATCH * BATCH);
+        for batch in before.chunks(BATCH) {
+            self.backend()?.forward(batch, None).await?;
+            self.mail.tick().await;
+            self.answer_mail();
+            if self.mail.stopped() {
+                return Err(Error::Cancelled("The forward pass was stopped.".into()));
+            }
+        }
+        self.backend()?.forward(last, Some(&mut logits)).await?;
+        Ok(logits)
+    }
+
+    fn backend(&mut self) -> Result<&mut CpuBackend> {
+        Ok(&mut self.model.as_mut().ok_or_else(no_model)?.backend)
     }
 }
 

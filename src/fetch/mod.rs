@@ -39,7 +39,7 @@ pub async fn url(url: &str, signal: &AbortSignal, observer: &mut impl Observer) 
         return Err(Error::HttpStatus(format!("{url} answered {status} {text}; expected 200 and a GGUF file.")));
     }
     let total = content_length(&response);
-    let mut bytes = reserve(total.unwrap_or(0))?;
+    let mut bytes = Vec::new();
     if let Some(body) = response.body() {
         let reader: ReadableStreamDefaultReader = body.get_reader().unchecked_into();
         loop {
@@ -54,6 +54,8 @@ pub async fn url(url: &str, signal: &AbortSignal, observer: &mut impl Observer) 
                 drop(reader.cancel());
                 return Err(error);
             }
+            // All the room at once, but only for a file that the observer has let pass.
+            reserve(&mut bytes, total.unwrap_or(0))?;
         }
     }
     match total {
@@ -70,7 +72,7 @@ pub async fn blob(blob: &Blob, observer: &mut impl Observer) -> Result<Vec<u8>> 
     let unreadable =
         |_| Error::Network("The browser could not read the file. It may have been moved or changed.".into());
     let size = blob.size();
-    let mut bytes = reserve(size as u64)?;
+    let mut bytes = Vec::new();
     let mut at = 0.0;
     while at < size {
         let end = (at + SLICE).min(size);
@@ -78,6 +80,7 @@ pub async fn blob(blob: &Blob, observer: &mut impl Observer) -> Result<Vec<u8>> 
         let buffer = JsFuture::from(slice.array_buffer()).await.map_err(unreadable)?;
         append(&mut bytes, &Uint8Array::new(&buffer))?;
         observer.arrived(&bytes, Some(size as u64))?;
+        reserve(&mut bytes, size as u64)?;
         at = end;
     }
     Ok(bytes)
@@ -93,14 +96,13 @@ fn content_length(response: &Response) -> Option<u64> {
 }
 
 fn too_large(n: u64) -> Error {
-    Error::TooLarge(format!("The file needs {n} bytes of memory, more than this browser gives a page."))
+    Error::TooLarge(format!("The file has {n} bytes; there is no memory for them in this browser."))
 }
 
-fn reserve(total: u64) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+/// Room for `total` bytes in all.
+fn reserve(bytes: &mut Vec<u8>, total: u64) -> Result<()> {
     let n = usize::try_from(total).map_err(|_| too_large(total))?;
-    bytes.try_reserve_exact(n).map_err(|_| too_large(total))?;
-    Ok(bytes)
+    bytes.try_reserve_exact(n.saturating_sub(bytes.len())).map_err(|_| too_large(total))
 }
 
 fn append(bytes: &mut Vec<u8>, chunk: &Uint8Array) -> Result<()> {

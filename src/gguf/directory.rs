@@ -4,8 +4,8 @@
 //!
 //! Invariant: reads no tensor data and knows no tensor by name.
 
-use super::reader::{Reader, quoted};
-use crate::error::{Error, Result};
+use super::reader::Reader;
+use crate::error::{Error, Result, quoted};
 use crate::quant::GgmlType;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

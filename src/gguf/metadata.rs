@@ -2,9 +2,9 @@
 //!
 //! Invariant: knows no key by meaning.
 
-use super::reader::{Reader, quoted};
+use super::reader::Reader;
 use super::value::{Array, Decoder, Value};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, quoted};
 use std::collections::BTreeMap;
 
 const MAX_KEY_BYTES: usize = 65_535;
@@ -102,10 +102,10 @@ impl Metadata {
             if entries.contains_key(key) {
                 return Err(Error::DuplicateKey(format!(
                     "Found the metadata key {} twice; expected each key once.",
-                    quoted(key.as_bytes())
+                    quoted(key)
                 )));
             }
-            let value = decoder.value(&quoted(key.as_bytes()))?;
+            let value = decoder.value(&quoted(key))?;
             entries.insert(key.to_owned(), value);
         }
         Ok(Self { entries })

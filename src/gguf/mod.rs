@@ -17,9 +17,9 @@ pub use directory::TensorInfo;
 pub use metadata::Metadata;
 pub use value::{Array, Value};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, quoted};
 use crate::quant::GgmlType;
-use reader::{Reader, quoted};
+use reader::Reader;
 use std::collections::{BTreeMap, HashMap};
 
 const MAGIC: &[u8; 4] = b"GGUF";

@@ -59,15 +59,3 @@ impl<'a> Reader<'a> {
         self.take(len, what)
     }
 }
-
-/// Text from the file as it may stand in a message: short, control characters escaped.
-pub(super) fn quoted(bytes: &[u8]) -> String {
-    const MAX_CHARS: usize = 64;
-    // Four bytes a character at most, so a longer prefix shows nothing more.
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * MAX_CHARS + 4)]);
-    let mut shown: String = text.chars().take(MAX_CHARS).flat_map(char::escape_debug).collect();
-    if text.chars().count() > MAX_CHARS {
-        shown.push('…');
-    }
-    format!("`{shown}`")
-}

@@ -2,8 +2,8 @@
 //!
 //! Invariant: nothing is allocated before both the bytes of the file and the budget are known to cover it.
 
-use super::reader::{Reader, quoted};
-use crate::error::{Error, Result};
+use super::reader::Reader;
+use crate::error::{Error, Result, quoted};
 
 /// Bytes that the decoded metadata of one file may take: vocabularies with their merges take up to about 40 MB.
 const MAX_DECODED_BYTES: u64 = 128 << 20;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: reads metadata and shapes, never tensor data.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, quoted};
 use crate::gguf::{Gguf, Metadata};
 use std::ops::RangeInclusive;
 
@@ -37,8 +37,8 @@ impl Architecture {
         };
         Self::ALL.into_iter().find(|architecture| architecture.name() == found).ok_or_else(|| {
             Error::UnsupportedArchitecture(format!(
-                "The model has architecture `{}`; supported: {}.",
-                found.escape_debug(),
+                "The model has architecture {}; supported: {}.",
+                quoted(found),
                 supported()
             ))
         })
@@ -61,7 +61,7 @@ pub enum RopeScaling {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelConfig {
     pub architecture: Architecture,
-    /// `general.name`, or empty.
+    /// The start of `general.name`, or empty.
     pub name: String,
     pub n_layers: usize,
     /// Width of the residual stream.
@@ -91,6 +91,10 @@ const FF_WIDTH: RangeInclusive<usize> = 1..=1 << 18;
 const HEADS: RangeInclusive<usize> = 1..=1024;
 const HEAD_DIM: RangeInclusive<usize> = 1..=1024;
 const CONTEXT: RangeInclusive<usize> = 1..=1 << 24;
+/// All heads together: as wide as the embedding in every known model, or a little wider.
+const HEADS_WIDTH: usize = 1 << 16;
+/// Characters of a model's name that are kept.
+const MAX_NAME: usize = 200;
 
 impl ModelConfig {
     /// Reads and checks the hyperparameters of a file.
@@ -115,7 +119,7 @@ impl ModelConfig {
         let head_dim = keys.head_dim(n_embd, n_heads)?;
         Ok(Self {
             architecture,
-            name: metadata.string("general.name").map_err(as_bad)?.unwrap_or_default().to_owned(),
+            name: metadata.string("general.name").map_err(as_bad)?.unwrap_or_default().chars().take(MAX_NAME).collect(),
             n_layers: keys.required("block_count", LAYERS)?,
             n_embd,
             n_ff: keys.required("feed_forward_length", FF_WIDTH)?,
@@ -189,6 +193,10 @@ impl Hyperparameters<'_> {
         if !HEAD_DIM.contains(&head_dim) {
             return Err(bad(format!("Found heads of width {head_dim}; expected at most {}.", HEAD_DIM.end())));
         }
+        let width = n_heads * head_dim;
+        if width > HEADS_WIDTH {
+            return Err(bad(format!("Found {n_heads} heads of width {head_dim}; expected at most {HEADS_WIDTH} in all.")));
+        }
         match value_dim {
             Some(value_dim) if value_dim != head_dim => {
                 Err(bad(format!("Found heads of width {head_dim} for K and {value_dim} for V; expected them equal.")))
@@ -214,8 +222,8 @@ impl Hyperparameters<'_> {
             Some("linear") | None => {}
             Some(other) => {
                 return Err(bad(format!(
-                    "`{key}` is `{}`, which is not supported; expected none or linear.",
-                    other.escape_debug()
+                    "`{key}` is {}, which is not supported; expected none or linear.",
+                    quoted(other)
                 )));
             }
         }

@@ -8,7 +8,8 @@
 
 use super::GgmlType;
 use crate::error::{Error, Result};
-use candle_core::{CpuStorage, quantized::GgmlDType};
+use candle_core::CpuStorage;
+use candle_core::quantized::{GgmlDType, QuantizedType};
 use half::{bf16, f16};
 use std::borrow::Cow;
 
@@ -43,6 +44,13 @@ pub fn block_parts(ty: GgmlType, block: &[u8]) -> BlockParts {
     BlockParts { scale: half_at(0), minimum, quants }
 }
 
+/// Whether every scale and minimum of these blocks (Q4_0, Q4_1 or Q8_0) is finite, as the kernels take for granted.
+pub fn scales_are_finite(ty: GgmlType, bytes: &[u8]) -> bool {
+    let n_halves = if ty == GgmlType::Q4_1 { 2 } else { 1 };
+    let is_finite = |half: &[u8; 2]| f16::from_le_bytes(*half).is_finite();
+    bytes.chunks_exact(ty.block_bytes()).all(|block| block[..2 * n_halves].as_chunks().0.iter().all(is_finite))
+}
+
 /// The values of a row: `bytes` is `ty.row_bytes(out.len())` long.
 ///
 /// Errors: `backend` if candle, which dequantises the formats that have no code here, refuses.
@@ -60,7 +68,7 @@ pub fn dequantize_row(ty: GgmlType, bytes: &[u8], out: &mut [f32]) -> Result<()>
             }
         }
         _ => {
-            let values = to_candle(ty, bytes).dequantize(out.len()).map_err(candle_error)?;
+            let values = to_candle(ty, bytes)?.dequantize(out.len()).map_err(candle_error)?;
             let CpuStorage::F32(values) = values else { unreachable!("candle dequantises to f32") };
             out.copy_from_slice(&values);
         }
@@ -74,8 +82,8 @@ fn fill<const N: usize>(out: &mut [f32], bytes: &[u8], value: impl Fn([u8; N]) -
     }
 }
 
-/// A tensor's blocks as candle holds them: a copy, since candle wants its blocks aligned and its own.
-pub fn to_candle(ty: GgmlType, bytes: &[u8]) -> Box<dyn candle_core::quantized::QuantizedType> {
+/// A tensor's blocks as candle holds them: a copy, since candle wants its blocks aligned and its own. Errors: `too-large`.
+pub fn to_candle(ty: GgmlType, bytes: &[u8]) -> Result<Box<dyn QuantizedType>> {
     let dtype = match ty {
         GgmlType::F32 => GgmlDType::F32,
         GgmlType::F16 => GgmlDType::F16,
@@ -91,10 +99,18 @@ pub fn to_candle(ty: GgmlType, bytes: &[u8]) -> Box<dyn candle_core::quantized::
         GgmlType::Q5K => GgmlDType::Q5K,
         GgmlType::Q6K => GgmlDType::Q6K,
     };
-    let mut words = vec![0u64; bytes.len().div_ceil(8)];
+    let too_large = |_| Error::TooLarge(format!("There is no memory for a tensor of {} bytes.", bytes.len()));
+    let n_words = bytes.len().div_ceil(8);
+    let mut words = Vec::new();
+    words.try_reserve_exact(n_words).map_err(too_large)?;
+    words.resize(n_words, 0u64);
     let aligned = &mut bytemuck::cast_slice_mut(&mut words)[..bytes.len()];
     aligned.copy_from_slice(bytes);
-    dtype.from_data(Cow::Borrowed(aligned))
+    // Candle's own copy cannot fail gracefully: make sure first that there is room for it.
+    let mut room = Vec::<u8>::new();
+    room.try_reserve_exact(bytes.len()).map_err(too_large)?;
+    drop(std::hint::black_box(room)); // unseen, the compiler would leave the allocation out
+    Ok(dtype.from_data(Cow::Borrowed(aligned)))
 }
 
 /// A candle failure, in our terms.
@@ -120,7 +136,7 @@ mod tests {
             }
             let mut out = vec![0.0; n];
             dequantize_row(ty, &bytes, &mut out).unwrap();
-            let CpuStorage::F32(expected) = to_candle(ty, &bytes).dequantize(n).unwrap() else { panic!() };
+            let CpuStorage::F32(expected) = to_candle(ty, &bytes).unwrap().dequantize(n).unwrap() else { panic!() };
             assert_eq!(out, expected, "{}", ty.name());
         }
     }

@@ -1,10 +1,10 @@
 //! GGML block formats: which there are, how large a block is, and what its bytes mean.
 //!
-//! Invariant: the only Rust that knows bit layouts.
+//! Invariant: the reference for every bit layout; only the packed kernels of `backend/cpu/matmul` read blocks without it.
 
 mod blocks;
 
-pub use blocks::{BlockParts, block_parts, candle_error, dequantize_row, packed_fields, to_candle};
+pub use blocks::{BlockParts, block_parts, candle_error, dequantize_row, packed_fields, scales_are_finite, to_candle};
 
 /// A GGML tensor type that this engine can compute with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,7 +1,7 @@
 //! The softmax in straight loops over the vocabulary, and its exponential.
 //!
-//! Invariant: the result depends on the input alone, never on the target: no libm, no fused multiply-add, and sums in a
-//! fixed order of lanes.
+//! Invariant: what decides the draw depends on the input alone, never on the target: no libm, no fused multiply-add, and sums
+//! in a fixed order of lanes. (Entropy and surprisal, which are only shown, use `ln`.)
 
 use std::f64::consts::{LN_2, LOG2_E};
 

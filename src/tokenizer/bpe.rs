@@ -2,9 +2,9 @@
 //!
 //! Invariant: the only module that names the `tokenizers` crate.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, quoted};
 use crate::tokenizer::pieces::is_byte_level;
-use crate::tokenizer::vocabulary::{TokenKind, Vocabulary, quote};
+use crate::tokenizer::vocabulary::{TokenKind, Vocabulary};
 use std::collections::HashSet;
 use tokenizers::models::bpe::{BPE, Merges, Vocab};
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
@@ -83,7 +83,7 @@ fn merges(vocabulary: &Vocabulary, pieces: &Vocab) -> Result<Merges> {
         let (left, right) = match merge.split_once(' ') {
             Some((left, right)) if !left.is_empty() && !right.is_empty() && !right.contains(' ') => (left, right),
             _ => {
-                let merge = quote(merge);
+                let merge = quoted(merge);
                 let problem = format!("Merge {rank} is {merge}; expected two pieces with one space between them.");
                 return Err(Error::BadTokenizer(problem));
             }
@@ -92,7 +92,7 @@ fn merges(vocabulary: &Vocabulary, pieces: &Vocab) -> Result<Merges> {
         merged.push_str(left);
         merged.push_str(right);
         if let Some(unknown) = [left, right, &merged].into_iter().find(|piece| !known.contains(piece)) {
-            let (merge, unknown) = (quote(merge), quote(unknown));
+            let (merge, unknown) = (quoted(merge), quoted(unknown));
             let problem = format!("Merge {rank} is {merge}, but {unknown} is not in the vocabulary.");
             return Err(Error::BadTokenizer(problem));
         }

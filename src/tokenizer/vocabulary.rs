@@ -2,7 +2,7 @@
 //!
 //! Invariant: the only module that reads metadata.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, quoted};
 use crate::gguf::Metadata;
 use crate::tokenizer::pieces::byte_from_name;
 use crate::tokenizer::pre_tokenizer::PreTokenizer;
@@ -91,11 +91,11 @@ impl<'m> Vocabulary<'m> {
     pub(super) fn from_metadata(metadata: &'m Metadata, vocab_size: usize) -> Result<Self> {
         let model = required(metadata.string(MODEL), MODEL)?;
         if model != "gpt2" {
-            return refuse(format!("`{MODEL}` is {}; expected gpt2, the only tokenizer known here.", quote(model)));
+            return refuse(format!("`{MODEL}` is {}; expected gpt2, the only tokenizer known here.", quoted(model)));
         }
         let pre = required(metadata.string(PRE), PRE)?;
         let Some(pre) = PreTokenizer::by_name(pre) else {
-            return refuse(format!("`{PRE}` is {}; expected one of {}.", quote(pre), PreTokenizer::known_names()));
+            return refuse(format!("`{PRE}` is {}; expected one of {}.", quoted(pre), PreTokenizer::known_names()));
         };
         let tokens = required(metadata.strings(TOKENS), TOKENS)?;
         let ids = ids_by_piece(tokens, vocab_size)?;
@@ -147,7 +147,7 @@ fn ids_by_piece(tokens: &[String], vocab_size: usize) -> Result<HashMap<&str, u3
     let mut ids = HashMap::with_capacity(tokens.len());
     for (id, piece) in (0..).zip(tokens) {
         if let Some(first) = ids.insert(piece.as_str(), id) {
-            let piece = quote(piece);
+            let piece = quoted(piece);
             return refuse(format!("`{TOKENS}` has the piece {piece} at {first} and again at {id}; expected it once."));
         }
     }
@@ -167,7 +167,7 @@ fn kinds(metadata: &Metadata, tokens: &[String]) -> Result<Vec<TokenKind>> {
         2 | 3 => Ok(TokenKind::Control),
         4 => Ok(TokenKind::UserDefined),
         6 => byte_from_name(piece).map(TokenKind::Byte).ok_or_else(|| {
-            let piece = quote(piece);
+            let piece = quoted(piece);
             Error::BadTokenizer(format!("Token {id} is typed as a byte and is {piece}; expected a form like <0x0A>."))
         }),
         _ => refuse(format!("`{TOKEN_TYPES}` is {ty} for token {id}; expected 0 to 6.")),
@@ -211,13 +211,4 @@ fn optional<T>(value: Result<Option<T>>) -> Result<Option<T>> {
 
 fn refuse<T>(sentence: String) -> Result<T> {
     Err(Error::BadTokenizer(sentence))
-}
-
-/// Text of the file, quoted and cut for a message.
-pub(super) fn quote(text: &str) -> String {
-    const MAX_CHARS: usize = 40;
-    match text.char_indices().nth(MAX_CHARS) {
-        Some((end, _)) => format!("{:?}...", &text[..end]),
-        None => format!("{text:?}"),
-    }
 }

@@ -150,6 +150,7 @@ pub const REFUSED: &[Case] = &[
     case(15, "no architecture", "missing-metadata", |f| f.remove(ARCHITECTURE)),
     case(15, "an architecture that is no string", "unsupported-architecture", |f| f.set_u32(ARCHITECTURE, 1)),
     case(15, "an unknown architecture", "unsupported-architecture", |f| f.set_string(ARCHITECTURE, "mamba")),
+    case(15, "an architecture of a megabyte", "unsupported-architecture", |f| f.set_string(ARCHITECTURE, &"\u{1}".repeat(1 << 20))),
     case(15, "an architecture that is a prefix", "unsupported-architecture", |f| f.set_string(ARCHITECTURE, "llama4")),
 
     case(16, "no heads", "missing-metadata", |f| f.remove(HEADS)),
@@ -158,6 +159,7 @@ pub const REFUSED: &[Case] = &[
     case(16, "more KV heads than heads", "bad-hyperparameter", |f| f.set_u32(KV_HEADS, 8)),
     case(16, "KV heads that do not divide heads", "bad-hyperparameter", |f| f.set_u32(KV_HEADS, 3)),
     case(16, "heads that do not divide the embedding", "bad-hyperparameter", |f| { f.set_u32(HEADS, 3); f.set_u32(KV_HEADS, 1) }),
+    case(16, "heads too wide together", "bad-hyperparameter", |f| { f.set_u32(HEADS, 1024); f.set_u32("llama.attention.key_length", 1024) }),
     case(16, "2^32+4 heads", "bad-hyperparameter", |f| f.set(HEADS, ty::U64, ((1u64 << 32) + 4).to_le_bytes())),
     case(16, "heads as a string", "bad-hyperparameter", |f| f.set_string(HEADS, "4")),
     case(16, "heads for each layer", "bad-hyperparameter", |f| f.set(HEADS, ty::ARRAY, array(ty::U32, 1, [4, 0, 0, 0]))),

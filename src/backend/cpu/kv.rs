@@ -40,21 +40,22 @@ impl KvCache {
         if n_positions <= self.capacity {
             return Ok(());
         }
-        let capacity = n_positions.next_multiple_of(GRANULE);
-        let (len, old_capacity, heads) = (self.len, self.capacity, self.n_layers * self.n_kv_heads);
-        for cache in [&mut self.keys, &mut self.values] {
-            if len == 0 {
-                *cache = Vec::new(); // nothing to keep: give the old room back before asking for more
-            }
-            let mut grown = zeroed(heads, capacity, self.head_dim)?;
-            for head in 0..heads {
-                let held = len * self.head_dim;
-                grown[head * capacity * self.head_dim..][..held]
-                    .copy_from_slice(&cache[(head * old_capacity * self.head_dim).min(cache.len())..][..held]);
-            }
-            *cache = grown;
+        if self.len == 0 {
+            // Nothing to keep: give the old room back before asking for more.
+            self.capacity = 0;
+            (self.keys, self.values) = (Vec::new(), Vec::new());
         }
-        self.capacity = capacity;
+        let capacity = n_positions.next_multiple_of(GRANULE);
+        let heads = self.n_layers * self.n_kv_heads;
+        // Both before either is taken, so that a refusal leaves the cache as it was.
+        let (mut keys, mut values) = (zeroed(heads, capacity, self.head_dim)?, zeroed(heads, capacity, self.head_dim)?);
+        let held = self.len * self.head_dim;
+        for head in (0..heads).filter(|_| held > 0) {
+            let (from, to) = (head * self.capacity * self.head_dim, head * capacity * self.head_dim);
+            keys[to..][..held].copy_from_slice(&self.keys[from..][..held]);
+            values[to..][..held].copy_from_slice(&self.values[from..][..held]);
+        }
+        (self.keys, self.values, self.capacity) = (keys, values, capacity);
         Ok(())
     }
 
@@ -96,6 +97,21 @@ fn zeroed(heads: usize, capacity: usize, head_dim: usize) -> Result<Vec<f32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refused_reserve_leaves_a_cache_that_works() {
+        for held in [0, 1] {
+            let mut cache = KvCache::new(2, 3, 4);
+            cache.reserve(1).unwrap();
+            cache.write(1, 0, &[1.0; 12], &[2.0; 12]);
+            cache.len = held;
+            assert_eq!(cache.reserve(usize::MAX / 1024).unwrap_err().kind(), "too-large");
+            cache.reserve(8).unwrap();
+            assert_eq!(cache.keys(1, 2)[0], held as f32, "what was held is still there");
+            cache.write(1, 7, &[3.0; 12], &[4.0; 12]);
+            assert_eq!((cache.keys(1, 2)[28], cache.values(1, 2)[31]), (3.0, 4.0));
+        }
+    }
 
     #[test]
     fn reserve_keeps_what_is_held() {

@@ -1,6 +1,6 @@
 //! The plan on the CPU: one thread, four-lane vectors, weights as the file has them.
 //!
-//! Invariant: after `load` nothing here allocates for a token except candle's own scratch.
+//! Invariant: after `reserve_kv` nothing here allocates for a token, unless the model has formats that candle computes.
 
 mod activations;
 mod kv;
@@ -65,8 +65,9 @@ impl CpuBackend {
         let total = plan.tensors.iter().map(|tensor| tensor.bytes.len() as u64).sum();
         let mut done = 0;
         let mut matrices = Vec::with_capacity(plan.tensors.len());
-        for tensor in &plan.tensors {
-            matrices.push(Matrix::new(tensor.clone(), &mut file)?);
+        for (id, tensor) in plan.tensors.iter().enumerate() {
+            let multiplied = plan.ops.iter().any(|op| matches!(op, Op::MatMul { weight, .. } if *weight == id));
+            matrices.push(Matrix::new(tensor.clone(), multiplied, &mut file)?);
             done += tensor.bytes.len() as u64;
             progress(done, total);
         }
@@ -148,6 +149,9 @@ impl CpuBackend {
     }
 
     fn check(&self, ids: &[u32]) -> Result<()> {
+        if ids.is_empty() {
+            return Err(Error::EmptyPrompt("A forward pass needs at least one token.".into()));
+        }
         let (kv_len, limit) = (self.cache.len, self.context_length);
         if ids.len() > limit - kv_len {
             let n = ids.len();

@@ -72,7 +72,7 @@ mod imp {
             let n = i32x4_trunc_sat_f32x4(self.0);
             Self(i32x4_shl(i32x4_add(n, i32x4_splat(127)), 23))
         }
-        /// Four little-endian f16, exactly as long as they are finite.
+        /// Four little-endian f16, exactly; they are finite (`quant::scales_are_finite`).
         #[inline(always)]
         pub fn from_f16(halves: &[u8; 8]) -> Self {
             // SAFETY: eight readable bytes; wasm loads need no alignment.
@@ -206,7 +206,7 @@ mod imp {
             let [a, b, c, d] = self.to_array();
             Self(f32x4::from([power(a), power(b), power(c), power(d)]))
         }
-        /// Four little-endian f16, exactly as long as they are finite.
+        /// Four little-endian f16, exactly; they are finite (`quant::scales_are_finite`).
         #[inline(always)]
         pub fn from_f16(halves: &[u8; 8]) -> Self {
             let lane = |i: usize| {

@@ -3,7 +3,7 @@
 //! Invariant: the file's buffer is the only copy of every tensor that has a kernel of our own; it is repacked in place.
 
 use super::{activations::Activations, matmul, pack};
-use crate::error::Result;
+use crate::error::{Error, Result, quoted};
 use crate::model::TensorRef;
 use crate::quant::{self, GgmlType};
 use candle_core::quantized::QuantizedType;
@@ -19,8 +19,10 @@ enum Kind {
     Packed,
     /// A norm's weights and the like.
     Vector(Vec<f32>),
-    /// Held by candle; the embedding table among them also stays in the file's buffer, for single rows.
+    /// Held by candle; an embedding table is also read row by row from the file's buffer.
     Candle(Box<dyn QuantizedType>),
+    /// In the file's buffer as it came: a table that is never multiplied, in a format without a kernel of ours.
+    Table,
 }
 
 /// What a product reads: f32 rows, and the same rows quantized.
@@ -31,18 +33,26 @@ pub struct Input<'a> {
 }
 
 impl Matrix {
-    /// Takes a tensor over from the file's buffer.
-    pub fn new(tensor: TensorRef, file: &mut [u8]) -> Result<Self> {
+    /// Takes a tensor over from the file's buffer; `multiplied`: the plan has a product with it.
+    ///
+    /// Errors: `bad-value` for a block whose scale is not finite; `too-large` when candle's copy does not fit.
+    pub fn new(tensor: TensorRef, multiplied: bool, file: &mut [u8]) -> Result<Self> {
         let bytes = &mut file[tensor.bytes.clone()];
         let kind = if tensor.n_rows == 1 && tensor.ty == GgmlType::F32 {
             let mut values = vec![0.0; tensor.n_cols];
             quant::dequantize_row(tensor.ty, bytes, &mut values)?;
             Kind::Vector(values)
         } else if let Some(fields) = quant::packed_fields(tensor.ty) {
+            if !quant::scales_are_finite(tensor.ty, bytes) {
+                let name = quoted(&tensor.name);
+                return Err(Error::BadValue(format!("Found a block with a scale that is not finite in tensor {name}.")));
+            }
             pack::pack(bytes, tensor.ty.row_bytes(tensor.n_cols), fields);
             Kind::Packed
+        } else if multiplied {
+            Kind::Candle(quant::to_candle(tensor.ty, bytes)?)
         } else {
-            Kind::Candle(quant::to_candle(tensor.ty, bytes))
+            Kind::Table
         };
         Ok(Self { tensor, kind })
     }
@@ -86,6 +96,7 @@ impl Matrix {
                     }
                 }
             }
+            Kind::Table => unreachable!("the plan has no product with it"),
             Kind::Vector(weights) => {
                 for (out, x) in out.iter_mut().zip(input.x.chunks_exact(*n_cols)) {
                     let product = super::simd::dot(weights, x);
