@@ -7,6 +7,9 @@
 use crate::error::Error;
 use serde::{Deserialize, Serialize};
 
+/// What the engine posts, as a plain string, once it can take letters: a module worker loses what comes before it listens.
+pub const READY: &str = "ready";
+
 /// A command with the number that its replies carry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
@@ -55,6 +58,19 @@ pub enum Source {
     Blob {
         name: String,
     },
+}
+
+impl Source {
+    /// What to call the file: the last part of a URL's path, or the whole URL where that is empty.
+    pub fn file_name(&self) -> &str {
+        match self {
+            Source::Url(url) => {
+                let path = url.split(['?', '#']).next().unwrap_or(url);
+                path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(url)
+            }
+            Source::Blob { name } => name,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -292,4 +308,20 @@ pub struct Diagnostics {
     pub model: Option<ModelInfo>,
     /// Kind and sentence of the last failed request.
     pub last_error: Option<(String, String)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_its_file_without_query_and_fragment() {
+        let name = |url: &str| Source::Url(url.into()).file_name().to_owned();
+        assert_eq!(name("https://host/a/x.gguf"), "x.gguf");
+        assert_eq!(name("https://host/x.gguf?download=true"), "x.gguf");
+        assert_eq!(name("https://host/x.gguf#a/b"), "x.gguf");
+        assert_eq!(name("x.gguf?from=/a/b"), "x.gguf");
+        assert_eq!(name("https://host/?id=3"), "https://host/?id=3");
+        assert_eq!(Source::Blob { name: "a?b.gguf".into() }.file_name(), "a?b.gguf", "a local file's name is its name");
+    }
 }

@@ -133,7 +133,12 @@ fn forward_refuses_what_does_not_fit_and_stays_usable() {
     let weights = Weights::from_gguf(&gguf, &config).unwrap();
     let mut backend = CpuBackend::load(Plan::llama(config, weights), file.to_vec(), 8, |_, _| {}).unwrap();
     let expected = logits(&mut backend, &[1, 2, 3]);
-    for (ids, kind) in [(vec![], "empty-prompt"), (vec![4; 6], "prompt-too-long"), (vec![4, 288], "bad-token"), (vec![u32::MAX], "bad-token")] {
+    for (ids, kind) in [
+        (vec![], "empty-prompt"),
+        (vec![4; 6], "prompt-too-long"),
+        (vec![4, 288], "bad-token"),
+        (vec![u32::MAX], "bad-token"),
+    ] {
         let error = pollster::block_on(backend.forward(&ids, None)).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
         assert_eq!(backend.kv_len(), 3);

@@ -39,9 +39,15 @@ export interface Nucleus {
    * refused with `busy`. A stopped run resolves, with `stopReason: 'cancelled'`.
    */
   generate(options: GenerateOptions, onStep?: (step: Step) => void): Promise<Result>
-  /** Ends the run in progress, if any. */
+  /**
+   * Ends what is in progress, if anything, and resolves when it is over. A run then resolves, with `stopReason: 'cancelled'`;
+   * a load rejects, with kind `cancelled`, unless it was already past its download: then it ends as it would have.
+   */
   stop(): Promise<void>
-  /** Stops the run in progress and drops the model and its memory. */
+  /**
+   * Stops what is in progress and drops the model. Its memory is free for the next model; wasm memory never shrinks, so
+   * `diagnostics().memoryBytes` stays.
+   */
   unload(): Promise<void>
   diagnostics(): Promise<Diagnostics>
 }
@@ -74,6 +80,7 @@ export interface LoadProgress {
 }
 
 export interface ModelInfo {
+  /** As the file says, or the file's own name; cut after 200 characters. */
   name: string
   architecture: string
   /** The commonest tensor format by bytes, such as `Q4_1`. */
@@ -100,7 +107,7 @@ export interface ModelInfo {
   memoryBytes: number
   /** Files are not kept yet: always false. */
   fromCache: boolean
-  /** Milliseconds from the call to the ready model. */
+  /** Milliseconds from the engine's taking up the request to the ready model. */
   loadMs: number
   hasChatTemplate: boolean
 }
@@ -157,7 +164,7 @@ export interface GenerateOptions {
   ignoreEos?: boolean
   /** Ends the run after this long, with `stopReason: 'time'`. */
   maxTimeMs?: number
-  /** Default true. False: every step computes all positions again. */
+  /** Default true. False: every step computes all positions again. The page's switch changes it while the run goes on. */
   kvCache?: boolean
   /** How many candidates a step reports, the likeliest first. Default 64; 0 for none. */
   candidates?: number

@@ -33,10 +33,10 @@ impl Engine {
         self.mail.begin(id, Credit::Unlimited);
         let signal = self.mail.abort_signal();
         let mut download = Download { engine: self, id, reported: 0, is_gguf: false };
-        let (name, bytes) = match (source, file) {
-            (Source::Url(url), _) => (file_name(&url), fetch::url(&url, &signal, &mut download).await),
-            (Source::Blob { name }, Some(blob)) => (name, fetch::blob(&blob, &mut download).await),
-            (Source::Blob { .. }, None) => (String::new(), Err(Error::BadOption("The message holds no file.".into()))),
+        let bytes = match (&source, file) {
+            (Source::Url(url), _) => fetch::url(url, &signal, &mut download).await,
+            (Source::Blob { .. }, Some(blob)) => fetch::blob(&blob, &mut download).await,
+            (Source::Blob { .. }, None) => Err(Error::BadOption("The message holds no file.".into())),
         };
         self.mail.end();
         let bytes = bytes?;
@@ -44,7 +44,7 @@ impl Engine {
             check_sha256(&bytes, &expected)?;
         }
         report(id, LoadPhase::Parse, 0, None);
-        let model = build(id, &name, bytes, options.context_length, start)?;
+        let model = build(id, source.file_name(), bytes, options.context_length, start)?;
         let info = model.info.clone();
         self.model = Some(model);
         Ok(info)
@@ -140,11 +140,6 @@ fn check_sha256(bytes: &[u8], expected: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::HashMismatch(format!("The file's SHA-256 is {found}; expected {expected}.")))
-}
-
-fn file_name(url: &str) -> String {
-    let path = url.split(['?', '#']).next().unwrap_or(url);
-    path.rsplit('/').next().unwrap_or(path).into()
 }
 
 fn report(id: u32, phase: LoadPhase, received: u64, total: Option<u64>) {

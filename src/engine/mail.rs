@@ -2,7 +2,7 @@
 //!
 //! Invariant: what must not wait (credit, the KV switch, Stop) takes effect when it arrives, not when the engine gets to it.
 
-use crate::protocol::{Command, Credit, Event, Reply, Request};
+use crate::protocol::{Command, Credit, Event, READY, Reply, Request};
 use js_sys::{Array, Uint8Array};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -13,9 +13,6 @@ use wasm_bindgen::prelude::*;
 use web_sys::{
     AbortController, AbortSignal, Blob, DedicatedWorkerGlobalScope, MessageChannel, MessageEvent, MessagePort,
 };
-
-/// What the engine posts once it can take letters.
-pub const READY: &str = "ready";
 
 pub struct Letter {
     pub id: u32,

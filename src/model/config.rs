@@ -195,7 +195,9 @@ impl Hyperparameters<'_> {
         }
         let width = n_heads * head_dim;
         if width > HEADS_WIDTH {
-            return Err(bad(format!("Found {n_heads} heads of width {head_dim}; expected at most {HEADS_WIDTH} in all.")));
+            return Err(bad(format!(
+                "Found {n_heads} heads of width {head_dim}; expected at most {HEADS_WIDTH} in all."
+            )));
         }
         match value_dim {
             Some(value_dim) if value_dim != head_dim => {

@@ -4,7 +4,7 @@
 //!
 //! Invariant: a thin face of `App`; options are judged in `options`, shapes are made in `convert`.
 
-use super::app::App;
+use super::app::{App, WRITING};
 use super::client::unexpected;
 use super::convert::{self, put, value};
 use super::dom;
@@ -20,7 +20,7 @@ use std::future::Future;
 use std::rc::Rc;
 use wasm_bindgen::{JsCast, prelude::*};
 use wasm_bindgen_futures::future_to_promise;
-use web_sys::{Blob, File};
+use web_sys::Blob;
 
 /// Fills in the object that `www/page_loader.js` has put on `window`, where its `ready` waits for this.
 pub fn install(app: &Rc<App>) -> Object {
@@ -56,19 +56,20 @@ async fn load(app: Rc<App>, source: JsValue, js_options: JsValue) -> Result<JsVa
     let options = options::load(value(&js_options))?;
     let on_progress =
         Reflect::get(&js_options, &"onProgress".into()).ok().and_then(|call| call.dyn_into::<Function>().ok());
-    let source = match source.as_string() {
-        Some(url) => ModelSource::Url(url),
-        None => match source.dyn_into::<File>() {
-            Ok(file) => file.into(),
-            Err(other) => {
-                let blob = other.dyn_into::<Blob>().map_err(|_| {
-                    Error::BadOption("`source` is neither a string nor a File nor a Blob: expected one of them.".into())
-                })?;
-                ModelSource::File { name: "a file without a name".into(), blob }
-            }
-        },
-    };
-    app.load(source, options, on_progress).await.map(|info| convert::model_info(&info).into())
+    app.load(model_source(source)?, options, on_progress).await.map(|info| convert::model_info(&info).into())
+}
+
+fn model_source(source: JsValue) -> Result<ModelSource> {
+    if let Some(url) = source.as_string() {
+        return Ok(ModelSource::Url(url));
+    }
+    let bad = || Error::BadOption("`source` is neither a string nor a File nor a Blob: expected one of them.".into());
+    let blob = source.dyn_into::<Blob>().map_err(|_| bad())?;
+    // What only looks like a Blob, such as a Proxy, throws when its properties are read.
+    let read = |name: &str| Reflect::get(&blob, &name.into()).map_err(|_| bad());
+    read("size")?;
+    let name = read("name")?.as_string().unwrap_or_else(|| "a file without a name".into());
+    Ok(ModelSource::File { name, blob })
 }
 
 async fn tokenize(app: Rc<App>, text: JsValue, js_options: JsValue) -> Result<JsValue> {
@@ -107,7 +108,7 @@ async fn generate(app: Rc<App>, js_options: JsValue, on_step: JsValue) -> Result
         Err(other) if other.is_undefined() => None,
         Err(_) => return Err(Error::BadOption("`onStep` is not a function: expected one, or nothing.".into())),
     };
-    let run = app.run(options, Start::Paced(pace), on_step)?;
+    let run = app.run(options, Start::Paced(pace), WRITING, on_step)?;
     match run.await {
         Ok(outcome) => outcome.map(|result| convert::result(&result).into()),
         Err(oneshot::Canceled) => Err(Error::EngineFailed("The run was dropped without an answer.".into())),

@@ -3,6 +3,8 @@
 //! Invariant: the order of things (load, run, exercise) is decided here and only here, for the controls and for
 //! `window.nucleus` alike.
 
+mod exercise;
+
 use super::api;
 use super::client::{Client, unexpected};
 use super::convert;
@@ -12,9 +14,9 @@ use super::options::Pace;
 use super::picker::{ModelSource, Picker};
 use super::run::{RunState, Runs, Start};
 use super::stage::{RunInfo, Stage};
-use super::words::{bytes, milliseconds};
+use super::words::{bytes, milliseconds, shortened};
 use crate::error::{Error, Result};
-use crate::protocol::{Command, Event, GenerateOptions, LoadOptions, ModelInfo, Prompt, RunResult, Source, StopReason};
+use crate::protocol::{Command, Event, GenerateOptions, LoadOptions, ModelInfo, Prompt, RunResult, Source};
 use futures_channel::oneshot;
 use js_sys::Function;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -30,11 +32,24 @@ pub struct App {
     form: Form,
     picker: Rc<Picker>,
     model: RefCell<Option<ModelInfo>>,
-    is_loading: Cell<bool>,
+    /// The load in progress.
+    loading: RefCell<Option<Loading>>,
+    /// The form's run waits for the end of the one before it.
+    is_starting: Cell<bool>,
     is_exercise: Cell<bool>,
     is_exercise_cancelled: Cell<bool>,
     api: OnceCell<js_sys::Object>,
 }
+
+#[derive(Default)]
+struct Loading {
+    is_cancelled: bool,
+    /// Those who wait for its end: dropping them tells them.
+    waiting: Vec<oneshot::Sender<()>>,
+}
+
+/// What the status line says during a run that the exercise has not started.
+pub const WRITING: &str = "Writing. Stop with Escape.";
 
 /// Builds the page and its `window.nucleus`, and starts the engine worker.
 pub fn start() {
@@ -56,7 +71,8 @@ pub fn start() {
             form: Form::new(),
             picker: Picker::new(choose),
             model: RefCell::default(),
-            is_loading: Cell::new(false),
+            loading: RefCell::default(),
+            is_starting: Cell::new(false),
             is_exercise: Cell::new(false),
             is_exercise_cancelled: Cell::new(false),
             api: OnceCell::new(),
@@ -98,11 +114,7 @@ impl App {
             spawn_local(async move { app.exercise_shown().await });
         });
         let app = Rc::clone(self);
-        on(self.form.kv_cache(), "change", move |_: web_sys::Event| {
-            if app.runs.state() != RunState::Idle {
-                app.stage.say("The switch counts from the next run on: this one goes on as it began.");
-            }
-        });
+        on(self.form.kv_cache(), "change", move |_: web_sys::Event| app.switch_kv_cache());
         let app = Rc::clone(self);
         on(&dom::document(), "keydown", move |event: KeyboardEvent| match event.key().as_str() {
             "Enter" if event.ctrl_key() || event.meta_key() => {
@@ -137,7 +149,7 @@ impl App {
     fn refresh(&self) {
         self.form.refresh(Situation {
             has_model: self.model.borrow().is_some(),
-            is_loading: self.is_loading.get(),
+            is_loading: self.loading.borrow().is_some(),
             run: self.runs.state(),
             is_exercise: self.is_exercise.get(),
         });
@@ -153,8 +165,28 @@ impl App {
         self.refresh();
     }
 
-    /// Loads a model; a run in progress is stopped first, and the model before is gone from the start.
+    /// Loads a model and says how that went; a run in progress is stopped first, and the model before is gone from the start.
     pub async fn load(
+        self: &Rc<Self>,
+        source: ModelSource,
+        options: LoadOptions,
+        on_progress: Option<Function>,
+    ) -> Result<ModelInfo> {
+        let loaded = self.load_unsaid(source, options, on_progress).await;
+        match &loaded {
+            Ok(info) => self.stage.say(&format!(
+                "{} is ready after {}: {} of weights, {} of memory. Press Generate.",
+                info.name,
+                milliseconds(info.load_ms),
+                bytes(info.bytes),
+                bytes(info.memory_bytes)
+            )),
+            Err(error) => self.stage.fail(error),
+        }
+        loaded
+    }
+
+    async fn load_unsaid(
         self: &Rc<Self>,
         source: ModelSource,
         options: LoadOptions,
@@ -164,19 +196,20 @@ impl App {
             ModelSource::Url(url) => (Source::Url(absolute(&url)?), None),
             ModelSource::File { name, blob } => (Source::Blob { name }, Some(blob)),
         };
-        if self.is_loading.replace(true) {
+        if self.loading.borrow().is_some() {
             return Err(Error::Busy("Another model is loading: wait for it.".into()));
         }
-        let name = match &source {
-            Source::Url(url) => url.rsplit('/').next().unwrap_or(url).to_owned(),
-            Source::Blob { name } => name.clone(),
-        };
+        *self.loading.borrow_mut() = Some(Loading::default());
+        let name = shortened(source.file_name());
         self.refresh();
         self.picker.begin(&name);
         self.stage.say(&format!("Loading {name}."));
         let loaded = async {
             self.is_exercise_cancelled.set(true);
             self.stop_run().await?;
+            if self.loading.borrow().as_ref().is_some_and(|loading| loading.is_cancelled) {
+                return Err(Error::Cancelled("Loading was stopped.".into()));
+            }
             self.set_model(None);
             let (done, receiver) = oneshot::channel();
             let mut done = Some(done);
@@ -198,26 +231,16 @@ impl App {
                 }
             });
             match receiver.await {
-                Ok(Event::Loaded(info)) => Ok(info),
+                Ok(Event::Loaded(info)) => Ok(ModelInfo { name: shortened(&info.name), ..info }),
                 Ok(Event::Failed(error)) => Err(error),
                 Ok(other) => Err(unexpected(&other)),
                 Err(oneshot::Canceled) => Err(Error::EngineFailed("It dropped the load without an answer.".into())),
             }
         };
         let loaded = loaded.await;
-        self.is_loading.set(false);
+        self.loading.take();
         self.picker.end(loaded.as_ref().ok());
         self.set_model(loaded.as_ref().ok().cloned());
-        match &loaded {
-            Ok(info) => self.stage.say(&format!(
-                "{} is ready after {}: {} of weights, {} of memory. Press Generate.",
-                info.name,
-                milliseconds(info.load_ms),
-                bytes(info.bytes),
-                bytes(info.memory_bytes)
-            )),
-            Err(error) => self.stage.fail(error),
-        }
         loaded
     }
 
@@ -230,18 +253,22 @@ impl App {
         Ok(())
     }
 
-    /// Starts a run that the page shows; its outcome comes when all of it has been painted.
+    /// Starts a run that the page shows, saying `message` while it writes; its outcome comes when all of it has been painted.
     pub fn run(
         self: &Rc<Self>,
         options: GenerateOptions,
         start: Start,
+        message: &'static str,
         on_step: Option<Function>,
     ) -> Result<oneshot::Receiver<Result<RunResult>>> {
         let info = match self.model.borrow().as_ref() {
             None => return Err(Error::NoModel("Load a model before generating.".into())),
-            Some(model) => {
-                RunInfo { options, vocab_size: model.vocab_size, kv_bytes_per_position: model.kv_bytes_per_position }
-            }
+            Some(model) => RunInfo {
+                options,
+                vocab_size: model.vocab_size,
+                kv_bytes_per_position: model.kv_bytes_per_position,
+                message,
+            },
         };
         let prompt = prompt_text(&info.options).to_owned();
         let ids = match &info.options.prompt {
@@ -261,29 +288,57 @@ impl App {
         Ok(receiver)
     }
 
-    /// Ends the run or the load in progress, if any; after it, another run can start.
+    /// Ends the run or the load in progress, if any; after it, another one can start.
     pub async fn stop(&self) -> Result<()> {
         self.is_exercise_cancelled.set(true);
-        if self.is_loading.get() {
-            return self.client.request(Command::Stop).await.map(|_| ());
+        let loaded = self.loading.borrow_mut().as_mut().map(|loading| {
+            let (sender, receiver) = oneshot::channel();
+            loading.is_cancelled = true;
+            loading.waiting.push(sender);
+            receiver
+        });
+        match loaded {
+            None => self.stop_run().await,
+            Some(loaded) => {
+                self.client.request(Command::Stop).await?;
+                // It only ever ends by the sender's being dropped.
+                let _ = loaded.await;
+                Ok(())
+            }
         }
-        self.stop_run().await
     }
 
     async fn stop_run(&self) -> Result<()> {
         if self.runs.state() == RunState::Idle {
             return Ok(());
         }
+        let ended = self.runs.ended();
         self.client.request(Command::Stop).await?;
         // The engine answers at once; the run's own end, with what it wrote, comes after that.
-        self.runs.idle().await;
+        ended.await;
         Ok(())
     }
 
     async fn load_shown(self: &Rc<Self>, source: ModelSource) {
-        if let Err(error) = self.load(source, LoadOptions::default(), None).await {
-            self.stage.fail(&error);
+        // `load` has said how it went.
+        let _ = self.load(source, LoadOptions::default(), None).await;
+    }
+
+    /// Moves the KV cache of the run in progress to where the switch is. The exercise measures both modes by itself.
+    fn switch_kv_cache(&self) {
+        if self.runs.state() == RunState::Idle {
+            return;
         }
+        if self.is_exercise.get() {
+            return self.stage.say("The exercise sets the KV cache itself; the switch counts from the next run on.");
+        }
+        let on = self.form.kv_cache().checked();
+        self.runs.set_kv_cache(on);
+        self.stage.say(if on {
+            "KV cache on: from the next token on, each one costs one position."
+        } else {
+            "KV cache off: from the next token on, each one computes all positions again."
+        });
     }
 
     fn generate_shown(self: &Rc<Self>) {
@@ -291,7 +346,7 @@ impl App {
             self.stage.say("Going on.");
             return;
         }
-        self.start_shown(Start::Paced(Pace::Frame), "Writing. Stop with Escape.");
+        self.start_shown(Start::Paced(Pace::Frame), WRITING);
     }
 
     fn step_shown(self: &Rc<Self>) {
@@ -314,17 +369,22 @@ impl App {
         is_same
     }
 
-    /// Starts a run from the form; a paused run that the form no longer asks for is ended first.
+    /// Starts a run from the form; a paused run that the form no longer asks for is ended first, and meanwhile a second click
+    /// starts nothing.
     fn start_shown(self: &Rc<Self>, start: Start, message: &'static str) {
+        if self.is_starting.replace(true) {
+            return;
+        }
         let app = Rc::clone(self);
         spawn_local(async move {
             let started = async {
                 let options = app.form.options()?;
                 app.stop().await?;
-                app.stage.say(message);
-                app.run(options, start, None).map(|_| ())
+                app.run(options, start, message, None).map(|_| ())
             };
-            if let Err(error) = started.await {
+            let started = started.await;
+            app.is_starting.set(false);
+            if let Err(error) = started {
                 app.stage.fail(&error);
             }
         });
@@ -337,47 +397,6 @@ impl App {
                 app.stage.fail(&error);
             }
         });
-    }
-
-    async fn exercise_shown(self: &Rc<Self>) {
-        self.is_exercise.set(true);
-        self.is_exercise_cancelled.set(false);
-        self.refresh();
-        let outcome = self.exercise().await;
-        self.is_exercise.set(false);
-        self.refresh();
-        match outcome {
-            Ok(text) => self.stage.say(&text),
-            Err(error) => self.stage.fail(&error),
-        }
-    }
-
-    /// The lesson's exercise: the prompt and seed of the form, 100 tokens at temperature 0.7, once without and once with the
-    /// cache. Both runs go unpaced, so that the figures are the engine's.
-    async fn exercise(self: &Rc<Self>) -> Result<String> {
-        let mut options = self.form.options()?;
-        options.max_new_tokens = 100;
-        options.sampling.temperature = 0.7;
-        options.ignore_eos = true;
-        options.stop.clear();
-        let mut texts = Vec::new();
-        for kv_cache in [false, true] {
-            self.stage.say(if kv_cache {
-                "Exercise, second half: the same 100 tokens with the cache."
-            } else {
-                "Exercise, first half: 100 tokens without the cache. Every token computes all positions again."
-            });
-            options.kv_cache = kv_cache;
-            let run = self.run(options.clone(), Start::Paced(Pace::Free), None)?;
-            let ended = || Error::EngineFailed("The run was dropped without an answer.".into());
-            let result = run.await.map_err(|oneshot::Canceled| ended())??;
-            if result.stop_reason == StopReason::Cancelled || self.is_exercise_cancelled.get() {
-                return Ok("The exercise was stopped. What was measured stays below.".into());
-            }
-            texts.push(result.text);
-        }
-        let same = if texts[0] == texts[1] { "Both wrote the same text" } else { "Rounding made the texts differ" };
-        Ok(format!("The exercise is done. {same}; the speeds are under “What the KV cache saves”."))
     }
 }
 

@@ -7,7 +7,7 @@
 //! Invariant: knows messages and their numbers, not what they mean; no DOM.
 
 use crate::error::{Error, Result};
-use crate::protocol::{Command, Event, Reply, Request};
+use crate::protocol::{Command, Event, READY, Reply, Request};
 use futures_channel::oneshot;
 use js_sys::{Array, Uint8Array};
 use std::{
@@ -167,7 +167,7 @@ impl Inner {
     }
 
     fn receive(&self, data: &JsValue) {
-        if data.as_string().as_deref() == Some("ready") {
+        if data.as_string().as_deref() == Some(READY) {
             return self.release();
         }
         let decoded = data.dyn_ref::<Uint8Array>().map(|bytes| postcard::from_bytes::<Reply>(&bytes.to_vec()));

@@ -20,7 +20,18 @@ pub fn error(error: &Error) -> JsValue {
     object.into()
 }
 
-/// Reads a value, two levels deep: options hold nothing deeper. A property whose getter throws reads as such.
+/// The built-in functions through which a caller's own code runs (a Proxy, a getter, an iterator) and may throw.
+#[wasm_bindgen]
+extern "C" {
+    #[wasm_bindgen(catch, js_namespace = Array, js_name = isArray)]
+    fn is_array(js: &JsValue) -> Result<bool, JsValue>;
+    #[wasm_bindgen(catch, js_namespace = Array, js_name = from)]
+    fn to_array(js: &JsValue) -> Result<Array, JsValue>;
+    #[wasm_bindgen(catch, js_namespace = Object, js_name = keys)]
+    fn keys(object: &Object) -> Result<Array, JsValue>;
+}
+
+/// Reads a value, two levels deep: options hold nothing deeper. What throws when it is read reads as such.
 pub fn value(js: &JsValue) -> Value {
     nested(js, 2)
 }
@@ -45,29 +56,29 @@ fn nested(js: &JsValue, depth: u32) -> Value {
         return Value::Function;
     }
     let is_typed_array = js_sys::ArrayBuffer::is_view(js) && !js.is_instance_of::<js_sys::DataView>();
-    if Array::is_array(js) || is_typed_array {
+    let Ok(is_array) = is_array(js) else { return Value::Other("an object that throws") };
+    if is_array || is_typed_array {
         if depth == 0 {
             return Value::Other("a list inside a list");
         }
-        return Value::List(Array::from(js).iter().map(|item| nested(&item, depth - 1)).collect());
+        return match to_array(js) {
+            Ok(items) => Value::List(items.iter().map(|item| nested(&item, depth - 1)).collect()),
+            Err(_) => Value::Other("a list that throws"),
+        };
     }
-    match js.dyn_ref::<Object>() {
-        Some(_) if depth == 0 => Value::Other("an object inside an object"),
-        Some(object) => Value::Object(
-            Object::keys(object)
-                .iter()
-                .map(|key| {
-                    let name = key.as_string().unwrap_or_default();
-                    match Reflect::get(object, &key) {
-                        Ok(property) => (name, nested(&property, depth - 1)),
-                        Err(_) => (name, Value::Other("a property that throws")),
-                    }
-                })
-                .filter(|(_, property)| *property != Value::Other("undefined"))
-                .collect(),
-        ),
-        None => Value::Other("a symbol or bigint"),
+    let Some(object) = js.dyn_ref::<Object>() else { return Value::Other("a symbol or bigint") };
+    if depth == 0 {
+        return Value::Other("an object inside an object");
     }
+    let Ok(keys) = keys(object) else { return Value::Other("an object that throws") };
+    let property = |key: JsValue| {
+        let name = key.as_string().unwrap_or_default();
+        match Reflect::get(object, &key) {
+            Ok(property) => (name, nested(&property, depth - 1)),
+            Err(_) => (name, Value::Other("a property that throws")),
+        }
+    };
+    Value::Object(keys.iter().map(property).filter(|(_, value)| *value != Value::Other("undefined")).collect())
 }
 
 pub fn progress(progress: &LoadProgress) -> Object {

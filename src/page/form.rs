@@ -84,7 +84,7 @@ impl Form {
         self.read()
     }
 
-    /// True when the form still asks for the run that `running` describes. The cache switch counts from the next run on.
+    /// True when the form still asks for the run that `running` describes. The cache switch has already reached it.
     pub fn still_asks_for(&self, running: &GenerateOptions) -> bool {
         let asked = self.read().map(|mut asked| {
             asked.kv_cache = running.kv_cache;

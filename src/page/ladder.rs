@@ -13,6 +13,10 @@ pub const N_PLACES: usize = 15;
 /// Cut candidates shown below the line, when kept ones would fill the list.
 const N_TAIL: usize = 3;
 
+/// Candidates of a step that the views look at: as many as a run reports by default. A caller may ask for the whole vocabulary
+/// at every step, gigabytes in all.
+const N_LOOKED_AT: usize = 64;
+
 /// One place of the list.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Place {
@@ -34,6 +38,12 @@ pub enum Filter {
     TopK,
     TopP,
     MinP,
+}
+
+/// Drops the candidates that no view looks at, and their memory.
+pub fn trim(step: &mut StepRecord) {
+    step.candidates.truncate(N_LOOKED_AT);
+    step.candidates.shrink_to_fit();
 }
 
 /// Fills the places for one step. `vocab_size` is what the filters chose from.
@@ -212,6 +222,14 @@ pub(super) mod tests {
         assert_eq!(places[N_PLACES - 1 - 2..].iter().filter(|p| **p == Place::Chosen).count(), 1);
         assert!(places.iter().any(|p| matches!(p, Place::Gap(text) if text.starts_with("487 "))), "{places:?}");
         assert!(matches!(places[N_PLACES - 1], Place::Cut(_)));
+    }
+
+    #[test]
+    fn a_kept_step_holds_no_more_candidates_than_the_views_look_at() {
+        let mut whole = step(1000, 500, 30);
+        trim(&mut whole);
+        assert_eq!((whole.candidates.len(), whole.candidates.capacity()), (N_LOOKED_AT, N_LOOKED_AT));
+        assert_eq!(arrange(&whole, &TOP_P, 1000), arrange(&step(64, 500, 30), &TOP_P, 1000));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Invariant: says what the reader chose; loads nothing itself.
 
 use super::dom::{self, TextCell, by_id, on};
+use super::download::Download;
 use super::words::{bytes, count, parameters};
 use crate::clock::now_ms;
 use crate::protocol::{LoadPhase, LoadProgress, ModelInfo};
@@ -44,8 +45,7 @@ pub struct Picker {
     progress_text: TextCell,
     backend: TextCell,
     backend_reason: TextCell,
-    /// When the download began, for its rate.
-    started_ms: Cell<Option<f64>>,
+    download: Cell<Download>,
     /// Name of the file that was last chosen: what a model calls itself is often obscure.
     file_name: RefCell<String>,
 }
@@ -67,7 +67,7 @@ impl Picker {
             progress_text: TextCell::of_id("progress-text"),
             backend: TextCell::new(&summary),
             backend_reason: TextCell::of_id("backend-reason"),
-            started_ms: Cell::new(None),
+            download: Cell::default(),
             file_name: RefCell::default(),
         });
         let picker = Rc::clone(&this);
@@ -109,7 +109,7 @@ impl Picker {
     pub fn begin(&self, name: &str) {
         self.set_open(true);
         name.clone_into(&mut self.file_name.borrow_mut());
-        self.started_ms.set(None);
+        self.download.set(Download::default());
         self.loading.set_hidden(false);
         self.bar.remove_attribute("value").expect("the attribute is a valid name");
         self.progress_text.set(&format!("Asking for {name}"));
@@ -129,14 +129,10 @@ impl Picker {
         let of_total = progress.total.map_or(String::new(), |total| format!(" of {}", bytes(total)));
         let text = match progress.phase {
             LoadPhase::Download => {
-                let now = now_ms();
-                let started = self.started_ms.get().unwrap_or(now);
-                self.started_ms.set(Some(started));
-                // A rate over less than a fifth of a second would be noise.
-                let rate = match now - started {
-                    elapsed if elapsed > 200.0 => format!(", {}/s", bytes((received as f64 * 1e3 / elapsed) as u64)),
-                    _ => String::new(),
-                };
+                let mut download = self.download.get();
+                let rate = download.bytes_per_s(received, now_ms());
+                self.download.set(download);
+                let rate = rate.map_or(String::new(), |rate| format!(", {}/s", bytes(rate as u64)));
                 format!("Downloading: {}{of_total}{rate}", bytes(received))
             }
             LoadPhase::Parse => "Reading the file's header".to_owned(),

@@ -38,37 +38,84 @@ impl LiveRate {
     }
 }
 
-/// The decode steps of one run: every step but the first, whose time is the prompt's.
+/// The last run with the cache and the last one without.
+///
+/// Each step counts for the mode that it was computed in, so a run whose switch was moved midway has steps on both curves and
+/// is a run of neither mode: it has no speed of its own there.
+#[derive(Debug, Default)]
+pub struct Race {
+    /// With the cache, and without.
+    traces: [Trace; 2],
+    /// Which of them the run in progress has begun.
+    is_begun: [bool; 2],
+}
+
+impl Race {
+    /// A run begins in this mode: its steps replace those of the last one of its kind.
+    pub fn begin(&mut self, kv_cache: bool) {
+        self.is_begun = [false; 2];
+        self.enter(slot(kv_cache));
+    }
+
+    pub fn push(&mut self, step: &StepRecord) {
+        let Some(kv_cache) = used_cache(step) else { return };
+        let slot = slot(kv_cache);
+        self.enter(slot);
+        self.traces[slot].push(step);
+    }
+
+    /// The run was switched from one mode to the other midway.
+    pub fn is_mixed(&self) -> bool {
+        self.is_begun == [true; 2]
+    }
+
+    pub fn traces(&self) -> &[Trace; 2] {
+        &self.traces
+    }
+
+    fn enter(&mut self, slot: usize) {
+        if !self.is_begun[slot] {
+            self.is_begun[slot] = true;
+            self.traces[slot] = Trace::default();
+        }
+    }
+}
+
+/// The place of a mode among the two.
+pub fn slot(kv_cache: bool) -> usize {
+    usize::from(!kv_cache)
+}
+
+/// Whether a step used the cache: without it, all positions before its token are computed again. None for the first step,
+/// which computes the whole prompt either way.
+pub fn used_cache(step: &StepRecord) -> Option<bool> {
+    (step.index > 0).then_some(step.positions_computed < step.position)
+}
+
+/// The decode steps of one run in one mode: every step but the first, whose time is the prompt's.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Trace {
     pub n_prompt: u32,
-    /// Milliseconds of computation, decode step by decode step.
-    pub step_ms: Vec<f64>,
-    /// As the engine measured it; none while the run goes on, and for a run that waited for the reader.
-    pub tokens_per_s: Option<f64>,
+    /// Index in the run and milliseconds of computation, decode step by decode step.
+    pub steps: Vec<(u32, f64)>,
 }
 
 impl Trace {
-    pub fn push(&mut self, step: &StepRecord) {
-        if step.index == 0 {
-            self.n_prompt = step.position;
-        } else {
-            self.step_ms.push(step.ms.total);
-        }
+    fn push(&mut self, step: &StepRecord) {
+        self.n_prompt = step.position - step.index;
+        self.steps.push((step.index, step.ms.total));
     }
 
-    /// (position, milliseconds) of at most `n_most` points: neighbours are averaged when there are more steps.
-    pub fn points(&self, n_most: usize) -> Vec<(f64, f64)> {
-        let width = self.step_ms.len().div_ceil(n_most.max(1)).max(1);
-        let first = f64::from(self.n_prompt) + 1.0;
-        self.step_ms
-            .chunks(width)
-            .enumerate()
-            .map(|(i, ms)| {
-                let middle = (i * width) as f64 + (ms.len() - 1) as f64 / 2.0;
-                (first + middle, ms.iter().sum::<f64>() / ms.len() as f64)
-            })
-            .collect()
+    /// (position, milliseconds) of about `n_most` points at most, one list per stretch of steps without a gap: neighbours are
+    /// averaged when there are more steps.
+    pub fn stretches(&self, n_most: usize) -> Vec<Vec<(f64, f64)>> {
+        let width = self.steps.len().div_ceil(n_most.max(1)).max(1);
+        let point = |steps: &[(u32, f64)]| {
+            let mean = |of: fn(&(u32, f64)) -> f64| steps.iter().map(of).sum::<f64>() / steps.len() as f64;
+            (f64::from(self.n_prompt) + mean(|step| step.0.into()), mean(|step| step.1))
+        };
+        let stretches = self.steps.chunk_by(|step, next| next.0 == step.0 + 1);
+        stretches.map(|steps| steps.chunks(width).map(point).collect()).collect()
     }
 }
 
@@ -80,15 +127,22 @@ pub struct SpeedUp {
     pub n_steps: usize,
 }
 
-/// Compares two runs; none unless both have decode steps after prompts of the same length.
+/// Compares the modes at the places where both have a decode step; none where there is no such place, or the prompts differ in
+/// length.
 pub fn speed_up(with_cache: &Trace, without: &Trace) -> Option<SpeedUp> {
-    let n_steps = with_cache.step_ms.len().min(without.step_ms.len());
-    if n_steps == 0 || with_cache.n_prompt != without.n_prompt {
+    if with_cache.n_prompt != without.n_prompt {
         return None;
     }
-    let sum = |trace: &Trace| trace.step_ms[..n_steps].iter().sum::<f64>();
-    let ratio = sum(without) / sum(with_cache);
-    ratio.is_finite().then_some(SpeedUp { ratio, n_prompt: with_cache.n_prompt, n_steps })
+    let (mut n_steps, mut ms_with, mut ms_without) = (0, 0.0, 0.0);
+    let mut others = without.steps.iter().peekable();
+    for &(index, ms) in &with_cache.steps {
+        while others.next_if(|other| other.0 < index).is_some() {}
+        if let Some(other) = others.next_if(|other| other.0 == index) {
+            (n_steps, ms_with, ms_without) = (n_steps + 1, ms_with + ms, ms_without + other.1);
+        }
+    }
+    let ratio = ms_without / ms_with;
+    (n_steps > 0 && ratio.is_finite()).then_some(SpeedUp { ratio, n_prompt: with_cache.n_prompt, n_steps })
 }
 
 /// A round number at or above `value`, for the end of an axis.
@@ -108,7 +162,16 @@ mod tests {
     use super::*;
 
     fn trace(n_prompt: u32, step_ms: &[f64]) -> Trace {
-        Trace { n_prompt, step_ms: step_ms.to_vec(), tokens_per_s: None }
+        Trace { n_prompt, steps: (1..).zip(step_ms.iter().copied()).collect() }
+    }
+
+    /// Step `index` after a prompt of 5 tokens.
+    fn decode_step(index: u32, kv_cache: bool, ms: f64) -> StepRecord {
+        let mut step = step(0, 1, 0);
+        (step.index, step.position) = (index, 5 + index);
+        step.positions_computed = if kv_cache && index > 0 { 1 } else { step.position };
+        step.ms.total = ms;
+        step
     }
 
     #[test]
@@ -138,22 +201,46 @@ mod tests {
 
     #[test]
     fn the_first_step_belongs_to_the_prompt() {
-        let mut trace = Trace::default();
-        let mut record = step(0, 1, 0);
-        record.ms.total = 90.0;
-        trace.push(&record);
-        record.index = 1;
-        record.ms.total = 6.0;
-        trace.push(&record);
-        assert_eq!(trace.n_prompt, 5);
-        assert_eq!(trace.step_ms, [6.0]);
-        assert_eq!(trace.points(100), [(6.0, 6.0)]);
+        let mut race = Race::default();
+        race.begin(true);
+        race.push(&decode_step(0, true, 90.0));
+        race.push(&decode_step(1, true, 6.0));
+        let [with_cache, without] = race.traces();
+        assert_eq!(*with_cache, trace(5, &[6.0]));
+        assert_eq!(with_cache.stretches(100), [[(6.0, 6.0)]]);
+        assert_eq!(*without, Trace::default(), "the prompt's step is no step without the cache");
+    }
+
+    #[test]
+    fn a_switch_midway_puts_each_step_on_the_curve_of_its_mode() {
+        let mut race = Race::default();
+        race.begin(false);
+        race.push(&decode_step(1, false, 70.0));
+        race.push(&decode_step(2, false, 70.0));
+        race.begin(true);
+        race.push(&decode_step(1, true, 6.0));
+        assert!(!race.is_mixed());
+        for (index, kv_cache, ms) in [(2, false, 40.0), (3, false, 50.0), (4, true, 7.0)] {
+            race.push(&decode_step(index, kv_cache, ms));
+        }
+        assert!(race.is_mixed());
+        let [with_cache, without] = race.traces();
+        assert_eq!(with_cache.steps, [(1, 6.0), (4, 7.0)]);
+        assert_eq!(with_cache.stretches(100), [[(6.0, 6.0)], [(9.0, 7.0)]], "no line over what was not measured");
+        assert_eq!(without.steps, [(2, 40.0), (3, 50.0)], "what the run before measured is gone");
+        assert_eq!(speed_up(with_cache, without), None, "no step was computed in both modes");
+        race.begin(true);
+        race.push(&decode_step(1, true, 6.0));
+        race.push(&decode_step(2, true, 8.0));
+        assert!(!race.is_mixed());
+        let [with_cache, without] = race.traces();
+        assert_eq!(speed_up(with_cache, without), Some(SpeedUp { ratio: 5.0, n_prompt: 5, n_steps: 1 }));
     }
 
     #[test]
     fn long_runs_are_averaged_down() {
-        let points = trace(0, &[1.0, 3.0, 5.0, 7.0, 9.0]).points(3);
-        assert_eq!(points, [(1.5, 2.0), (3.5, 6.0), (5.0, 9.0)]);
+        let stretches = trace(0, &[1.0, 3.0, 5.0, 7.0, 9.0]).stretches(3);
+        assert_eq!(stretches, [[(1.5, 2.0), (3.5, 6.0), (5.0, 9.0)]]);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 use super::client::{Client, unexpected};
 use super::convert;
 use super::dom;
+use super::ladder;
 use super::options::Pace;
 use super::pacing::{Pacing, Tick};
 use super::stage::{RunInfo, Stage};
@@ -22,8 +23,6 @@ use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use wasm_bindgen::{JsCast, prelude::*};
 
-/// Steps painted in one tick at most: an unpaced run may have sent many, and no task may take long.
-const N_MAX_PER_TICK: usize = 48;
 const HIDDEN_INTERVAL_MS: u32 = 100;
 /// Prompts shorter than this are read before a message about it could be.
 const N_LONG_PROMPT: u32 = 256;
@@ -51,8 +50,6 @@ pub struct Runs {
     frame: Closure<dyn FnMut()>,
     is_frame_due: Cell<bool>,
     hidden_timer: RefCell<Option<Interval>>,
-    /// Those who wait for the end of the run.
-    waiting: RefCell<Vec<oneshot::Sender<()>>>,
 }
 
 struct ActiveRun {
@@ -62,10 +59,14 @@ struct ActiveRun {
     is_paused: bool,
     was_paused: bool,
     pacing: Pacing,
+    /// The prompt has been read: its first step has come.
+    has_step: bool,
     arrived: VecDeque<StepRecord>,
     outcome: Option<Result<RunResult>>,
     done: oneshot::Sender<Result<RunResult>>,
     on_step: Option<Function>,
+    /// Those who wait for the end of this run: dropping them tells them.
+    waiting: Vec<oneshot::Sender<()>>,
 }
 
 impl Runs {
@@ -86,7 +87,6 @@ impl Runs {
                 frame: Closure::new(frame),
                 is_frame_due: Cell::new(false),
                 hidden_timer: RefCell::default(),
-                waiting: RefCell::default(),
             }
         });
         let runs = Rc::clone(&this);
@@ -140,10 +140,12 @@ impl Runs {
             is_paused,
             was_paused: is_paused,
             pacing: Pacing::new(n_granted),
+            has_step: false,
             arrived: VecDeque::new(),
             outcome: None,
             done,
             on_step,
+            waiting: Vec::new(),
         });
         let runs = Rc::downgrade(self);
         let id = self.client.open(Command::Generate { options, credit }, None, move |event| {
@@ -159,15 +161,27 @@ impl Runs {
         Ok(receiver)
     }
 
-    /// Resolves when no run is in progress.
-    pub async fn idle(&self) {
-        if self.active.borrow().is_none() {
-            return;
+    /// Resolves when the run that is in progress at this call, if any, has ended; a later one is not waited for.
+    pub fn ended(&self) -> impl Future<Output = ()> + use<> {
+        let receiver = self.active.borrow_mut().as_mut().map(|run| {
+            let (sender, receiver) = oneshot::channel();
+            run.waiting.push(sender);
+            receiver
+        });
+        async move {
+            if let Some(receiver) = receiver {
+                // It only ever ends by the sender's being dropped.
+                let _ = receiver.await;
+            }
         }
-        let (sender, receiver) = oneshot::channel();
-        self.waiting.borrow_mut().push(sender);
-        // Dropped with the page only; then nothing is in progress either.
-        let _ = receiver.await;
+    }
+
+    /// Switches the KV cache of the run in progress, if any, from its next token on.
+    pub fn set_kv_cache(&self, on: bool) {
+        let run = self.active.borrow().as_ref().map(|run| run.id);
+        if let Some(run) = run {
+            self.client.send(Command::SetKvCache { run, on });
+        }
     }
 
     /// Lets a paused run make one more step.
@@ -195,16 +209,22 @@ impl Runs {
             let mut active = self.active.borrow_mut();
             let Some(run) = active.as_mut() else { return };
             match event {
-                Event::Step(step) => {
+                Event::Step(mut step) => {
                     if !run.is_paused {
                         self.stage.speed.arrive(now_ms());
                     }
+                    if !std::mem::replace(&mut run.has_step, true) {
+                        // Where reading the prompt was the message, it is over.
+                        self.stage.say(run.info.message);
+                    }
                     let call = run.on_step.clone().map(|function| (function, convert::step(&step)));
+                    ladder::trim(&mut step);
                     run.arrived.push_back(step);
                     call
                 }
                 Event::Prefill { done, total } => {
-                    if total > N_LONG_PROMPT {
+                    // Without the cache every token has a prefill of its own; only the first one reads the prompt.
+                    if total > N_LONG_PROMPT && !run.has_step {
                         self.stage.say(&format!("Reading the prompt: {done} of {total} tokens."));
                     }
                     None
@@ -238,8 +258,9 @@ impl Runs {
             Some(run) => (run.arrived.len(), run.outcome.is_some()),
             None => return,
         };
-        if is_over && n_arrived <= N_MAX_PER_TICK {
-            self.tick(Tick::Frame);
+        let tick = if self.hidden_timer.borrow().is_some() { Tick::HiddenTimer } else { Tick::Frame };
+        if is_over && n_arrived <= tick.n_most() {
+            self.tick(tick);
         } else {
             self.request_frame();
         }
@@ -249,10 +270,10 @@ impl Runs {
         let (steps, is_paused) = {
             let mut active = self.active.borrow_mut();
             let Some(run) = active.as_mut() else { return };
-            let n_new = run.arrived.len().min(N_MAX_PER_TICK);
+            let n_new = run.arrived.len().min(tick.n_most());
             (run.arrived.drain(..n_new).collect::<Vec<_>>(), run.is_paused)
         };
-        let n_new = u32::try_from(steps.len()).expect("at most N_MAX_PER_TICK");
+        let n_new = u32::try_from(steps.len()).expect("maxNewTokens is a u32");
         if !steps.is_empty() {
             self.stage.extend(steps, is_paused, now_ms());
         }
@@ -280,7 +301,8 @@ impl Runs {
     }
 
     fn finish(&self) {
-        let Some(ActiveRun { outcome: Some(outcome), done, was_paused, .. }) = self.active.borrow_mut().take() else {
+        let Some(ActiveRun { outcome: Some(outcome), done, was_paused, waiting, .. }) = self.active.borrow_mut().take()
+        else {
             return;
         };
         self.hidden_timer.borrow_mut().take();
@@ -288,9 +310,7 @@ impl Runs {
         self.changed();
         // The page's own Generate button waits for nothing: then nobody receives.
         let _ = done.send(outcome);
-        for waiting in self.waiting.take() {
-            let _ = waiting.send(());
-        }
+        drop(waiting);
     }
 
     /// Frames while the tab is shown, an interval while it is hidden.

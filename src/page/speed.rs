@@ -4,7 +4,8 @@
 
 use super::dom::{self, TextCell, append, by_id, create_svg};
 use super::inspector::fact;
-use super::race::{LiveRate, Trace, axis_end, speed_up};
+use super::race::{LiveRate, Race, Trace, axis_end, slot, speed_up, used_cache};
+use super::stage::RunInfo;
 use super::words::{bytes, count, grouped, milliseconds, rate};
 use crate::protocol::{RunResult, StepRecord};
 use std::cell::{Cell, RefCell};
@@ -13,8 +14,7 @@ use web_sys::{HtmlElement, SvgElement};
 pub struct SpeedView {
     live: RefCell<LiveRate>,
     live_text: TextCell,
-    /// The last run with the cache, and without.
-    traces: RefCell<[Trace; 2]>,
+    race: RefCell<Race>,
     modes: [ModeRow; 2],
     facts: [TextCell; 4],
     ratio: TextCell,
@@ -52,7 +52,7 @@ impl SpeedView {
         Self {
             live: RefCell::default(),
             live_text: TextCell::of_id("tokens-per-second"),
-            traces: RefCell::default(),
+            race: RefCell::default(),
             modes: [mode("on"), mode("off")],
             facts: ["first token", "prefill", "decode", "KV cache"].map(|name| fact(&facts, name)),
             ratio: TextCell::of_id("speed-up"),
@@ -66,7 +66,7 @@ impl SpeedView {
     pub fn begin(&self, kv_cache: bool) {
         self.live.borrow_mut().clear();
         self.live_text.set("–");
-        self.traces.borrow_mut()[slot(kv_cache)] = Trace::default();
+        self.race.borrow_mut().begin(kv_cache);
         self.modes[slot(kv_cache)].tokens_per_s.set("–");
         self.modes[slot(kv_cache)].run.set("running");
         for fact in &self.facts {
@@ -81,24 +81,17 @@ impl SpeedView {
     }
 
     /// Shows the steps of one frame. `is_paused`: the reader goes step by step, so there is no rate to show.
-    pub fn extend(
-        &self,
-        steps: &[StepRecord],
-        kv_cache: bool,
-        kv_bytes_per_position: u64,
-        is_paused: bool,
-        now_ms: f64,
-    ) {
-        {
-            let mut traces = self.traces.borrow_mut();
-            let trace = &mut traces[slot(kv_cache)];
-            steps.iter().for_each(|step| trace.push(step));
-        }
+    pub fn extend(&self, steps: &[StepRecord], run: &RunInfo, is_paused: bool, now_ms: f64) {
+        steps.iter().for_each(|step| self.race.borrow_mut().push(step));
         let live = self.live.borrow().tokens_per_s().filter(|_| !is_paused);
         self.live_text.set(&live.map_or("–".to_owned(), rate));
         if let Some(step) = steps.last() {
-            let cached = if kv_cache { u64::from(step.kv_length) * kv_bytes_per_position } else { 0 };
+            let is_cached = used_cache(step).unwrap_or(run.options.kv_cache);
+            let cached = if is_cached { u64::from(step.kv_length) * run.kv_bytes_per_position } else { 0 };
             self.facts[3].set(&if cached > 0 { bytes(cached) } else { "off".to_owned() });
+        }
+        if self.race.borrow().is_mixed() {
+            self.set_rows("–", "switched midway");
         }
         if now_ms - self.drawn_ms.get() > REDRAW_MS {
             self.drawn_ms.set(now_ms);
@@ -114,25 +107,34 @@ impl SpeedView {
             self.facts[0].set(&milliseconds(result.ttft_ms));
             self.facts[1].set(&format!("{} tokens/s", rate(result.prefill_tokens_per_s)));
             self.facts[2].set(&if was_paused { "by hand".to_owned() } else { format!("{} tokens/s", rate(decode)) });
-            self.traces.borrow_mut()[slot(kv_cache)].tokens_per_s = (!was_paused).then_some(decode);
             self.live_text.set(&rate(decode));
-            row.tokens_per_s.set(&rate(decode));
-            let by_hand = if was_paused { ", by hand" } else { "" };
-            row.run.set(&format!(
-                "{} + {}{by_hand}",
-                grouped(result.prompt_tokens.into()),
-                count(result.new_tokens.into(), "token")
-            ));
+            // The whole run's speed is no mode's speed when the switch was moved.
+            if !self.race.borrow().is_mixed() {
+                let by_hand = if was_paused { ", by hand" } else { "" };
+                row.tokens_per_s.set(&rate(decode));
+                row.run.set(&format!(
+                    "{} + {}{by_hand}",
+                    grouped(result.prompt_tokens.into()),
+                    count(result.new_tokens.into(), "token")
+                ));
+            }
         } else {
             row.run.set("did not finish");
         }
         self.draw();
     }
 
+    fn set_rows(&self, tokens_per_s: &str, run: &str) {
+        for row in &self.modes {
+            row.tokens_per_s.set(tokens_per_s);
+            row.run.set(run);
+        }
+    }
+
     fn draw(&self) {
-        let traces = self.traces.borrow();
-        self.plot.draw(&traces);
-        let [with_cache, without] = &*traces;
+        let race = self.race.borrow();
+        self.plot.draw(race.traces());
+        let [with_cache, without] = race.traces();
         match speed_up(with_cache, without) {
             Some(found) => {
                 self.ratio.set(&format!("{:.1}×", found.ratio));
@@ -144,8 +146,10 @@ impl SpeedView {
             }
             None => {
                 self.ratio.set("–");
-                let both = !with_cache.step_ms.is_empty() && !without.step_ms.is_empty();
-                self.ratio_note.set(&if both {
+                let both = !with_cache.steps.is_empty() && !without.steps.is_empty();
+                self.ratio_note.set(&if both && with_cache.n_prompt == without.n_prompt {
+                    "Not comparable yet: no step was computed in both modes. Run one of them again.".to_owned()
+                } else if both {
                     let lengths = (grouped(with_cache.n_prompt.into()), grouped(without.n_prompt.into()));
                     format!(
                         "Not comparable: the prompts have {} and {} tokens. Run both on the same one.",
@@ -157,10 +161,6 @@ impl SpeedView {
             }
         }
     }
-}
-
-fn slot(kv_cache: bool) -> usize {
-    usize::from(!kv_cache)
 }
 
 // The plot's own units: it scales as a whole, text included.
@@ -210,8 +210,8 @@ impl Plot {
     }
 
     fn draw(&self, traces: &[Trace; 2]) {
-        let points = [0, 1].map(|i| traces[i].points(N_POINTS));
-        let all = || points.iter().flatten();
+        let curves = [0, 1].map(|i| traces[i].stretches(N_POINTS));
+        let all = || curves.iter().flatten().flatten();
         self.empty.set_hidden(all().next().is_some());
         dom::set_if(&self.svg, "class", "plot bare", all().next().is_none());
         if all().next().is_none() {
@@ -229,14 +229,14 @@ impl Plot {
             text.set(&tick(x_end * i as f64 / 2.0));
         }
         let mut ends = [None; 2];
-        for (i, points) in points.iter().enumerate() {
-            let path: String = points
+        for (i, stretches) in curves.iter().enumerate() {
+            let path: String = stretches
                 .iter()
-                .enumerate()
+                .flat_map(|points| points.iter().enumerate())
                 .map(|(k, &(x, y))| format!("{}{:.1} {:.1}", if k == 0 { "M" } else { "L" }, x_of(x), y_of(y)))
                 .collect();
             dom::set(&self.curves[i], "d", if path.is_empty() { "M0 0" } else { &path });
-            ends[i] = points.last().map(|&(_, y)| y_of(y) + 4.0);
+            ends[i] = stretches.last().and_then(|points| points.last()).map(|&(_, y)| y_of(y) + 4.0);
         }
         // Names at the curves' ends, pushed apart where the curves meet.
         if let [Some(on), Some(off)] = &mut ends
@@ -259,13 +259,13 @@ fn tick(value: f64) -> String {
 
 /// The chart in words, for those who do not see it.
 fn summary(traces: &[Trace; 2]) -> String {
-    let curve = |name: &str, trace: &Trace| match (trace.step_ms.first(), trace.step_ms.last()) {
-        (Some(&first), Some(&last)) => format!(
-            "{name}: {} at position {}, {} after {}. ",
-            milliseconds(first),
-            trace.n_prompt + 1,
-            milliseconds(last),
-            count(trace.step_ms.len() as u64, "decode step")
+    let curve = |name: &str, trace: &Trace| match (trace.steps.first(), trace.steps.last()) {
+        (Some(first), Some(last)) => format!(
+            "{name}: {} at position {}, {} at position {}. ",
+            milliseconds(first.1),
+            trace.n_prompt + first.0,
+            milliseconds(last.1),
+            trace.n_prompt + last.0
         ),
         _ => String::new(),
     };

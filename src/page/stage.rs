@@ -22,6 +22,8 @@ pub struct RunInfo {
     pub options: GenerateOptions,
     pub vocab_size: u32,
     pub kv_bytes_per_position: u64,
+    /// What the status line says while it writes.
+    pub message: &'static str,
 }
 
 pub struct Stage {
@@ -88,6 +90,7 @@ impl Stage {
         self.output.begin(prompt);
         self.inspector.clear();
         self.speed.begin(info.options.kv_cache);
+        self.say(info.message);
     }
 
     pub fn set_prompt(&self, prompt: &str) {
@@ -98,7 +101,7 @@ impl Stage {
     pub fn extend(&self, new: Vec<StepRecord>, is_paused: bool, now_ms: f64) {
         let Some(run) = self.run.borrow().clone() else { return };
         self.output.extend(&new);
-        self.speed.extend(&new, run.options.kv_cache, run.kv_bytes_per_position, is_paused, now_ms);
+        self.speed.extend(&new, &run, is_paused, now_ms);
         self.steps.borrow_mut().extend(new);
         self.show_current();
     }

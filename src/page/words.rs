@@ -141,6 +141,16 @@ pub fn parameters(n: u64) -> String {
     }
 }
 
+/// A name or a sentence that may have come from a file, at a length that can be shown: a file's strings may be a hundred
+/// megabytes long.
+pub fn shortened(text: &str) -> String {
+    const N_CHARS: usize = 200;
+    match text.char_indices().nth(N_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// An error as the page says it: what happened, what was found (the error's own sentence), what to do.
 pub fn explain(error: &Error) -> String {
     let (what, advice) = match error {
@@ -149,7 +159,7 @@ pub fn explain(error: &Error) -> String {
         }
         Error::UnsupportedArchitecture(_) | Error::UnsupportedQuantization(_) => (
             "This model is of a kind that is not supported yet.",
-            "SmolLM2 and other llama models in Q4_1, Q4_0 or Q8_0 work.",
+            "SmolLM2 and other llama models work, in F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K or Q6_K.",
         ),
         Error::TooLarge(_) => ("The model does not fit.", "Choose a smaller model or a shorter context."),
         Error::Network(_) => {
@@ -172,7 +182,7 @@ pub fn explain(error: &Error) -> String {
         Error::EngineFailed(_) => ("The engine stopped.", "Load the model again: a fresh engine starts with it."),
         _ => ("The file was refused.", "It may be damaged, or not made for this program: choose another."),
     };
-    let found = error.to_string();
+    let found = shortened(&error.to_string());
     [what, found.as_str(), advice].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(" ")
 }
 
@@ -243,5 +253,17 @@ mod tests {
         let text = explain(&Error::HttpStatus("The server answered 404.".into()));
         assert!(text.contains("The server answered 404.") && text.ends_with("or open a local file."), "{text}");
         assert_eq!(explain(&Error::Cancelled("The run was stopped.".into())), "Stopped. The run was stopped.");
+        let text = explain(&Error::UnsupportedQuantization("A tensor is in IQ4_XS.".into()));
+        for format in "F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K".split(' ') {
+            assert!(text.contains(format), "{format}: {text}");
+        }
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(shortened(&"é".repeat(200)), "é".repeat(200));
+        assert_eq!(shortened(&"é".repeat(1000)), format!("{}…", "é".repeat(200)));
+        let text = explain(&Error::BadName("x".repeat(1 << 20)));
+        assert!(text.len() < 400 && text.ends_with("choose another."), "{text}");
     }
 }

@@ -118,6 +118,68 @@ pageTest('changed settings end a paused run and begin another', { query: LOADED 
   await over(page);
 });
 
+pageTest('two clicks on Generate with changed settings start one run', { query: LOADED }, async page => {
+  await loaded(page);
+  await page.click('#step');
+  await page.waitForFunction(() => document.querySelectorAll('#output [data-index]').length === 1);
+  await page.fill('#prompt', 'Two words');
+  await page.fill('#max-tokens', '5');
+  await page.evaluate(() => {
+    window.errors = [];
+    new MutationObserver(() => window.errors.push(document.querySelector('#status').textContent))
+      .observe(document.querySelector('#status'), { attributeFilter: ['data-error'] });
+    document.querySelector('#generate').click();
+    document.querySelector('#generate').click();
+  });
+  await page.waitForFunction(() => document.querySelectorAll('#output [data-index]').length === 5);
+  await over(page);
+  assert.match(await status(page), /^5 tokens: that was the number asked for/);
+  assert.deepEqual((await page.evaluate(() => window.errors)).filter(text => /busy/.test(text)), []);
+});
+
+pageTest('stop waits for what it stopped, not for a later run', { query: LOADED }, async page => {
+  await loaded(page);
+  const first = await page.evaluate(async () => {
+    let stopped;
+    await window.nucleus.generate({ prompt: 'x', maxNewTokens: 1 }, () => { stopped = window.nucleus.stop(); });
+    const later = window.nucleus.generate({ prompt: 'x', maxNewTokens: 60, ignoreEos: true });
+    const first = await Promise.race([stopped.then(() => 'stop'), later.then(() => 'later')]);
+    await later;
+    return first;
+  });
+  assert.equal(first, 'stop');
+});
+
+pageTest('stop ends a load, and the next one is not busy', {}, async page => {
+  // A server that takes its time, so that the load is in progress when it is stopped.
+  await page.route('**/slow.gguf', () => {});
+  const { kind, model } = await page.evaluate(async model => {
+    const load = window.nucleus.load('models/slow.gguf').catch(error => error.kind);
+    await window.nucleus.stop();
+    const next = window.nucleus.load(model).then(info => info.vocabSize, error => error.kind);
+    return { kind: await load, model: await next };
+  }, MODEL);
+  assert.deepEqual({ kind, model }, { kind: 'cancelled', model: 49_152 });
+});
+
+pageTest('reading a long prompt is said before the first token only', {}, async page => {
+  await page.setInputFiles('#model-file', new URL('../fixtures/tiny/llama-q4_1.gguf', import.meta.url).pathname);
+  await loaded(page);
+  const said = await page.evaluate(async () => {
+    const status = document.querySelector('#status');
+    const said = [];
+    new MutationObserver(() => said.push(status.textContent)).observe(status, { childList: true });
+    const ids = Array.from({ length: 300 }, () => 5);
+    const atStep = [];
+    for (const kvCache of [true, false]) {
+      await window.nucleus.generate({ ids, maxNewTokens: 6, ignoreEos: true, kvCache }, async () => atStep.push(status.textContent));
+    }
+    return { said, atStep };
+  });
+  assert.ok(said.said.some(text => /^Reading the prompt: \d+ of 300 tokens/.test(text)), JSON.stringify(said));
+  assert.deepEqual(said.atStep, Array.from({ length: 12 }, () => 'Writing. Stop with Escape.'));
+});
+
 pageTest('the KV switch: a run without the cache computes every position, and both modes are compared', { query: LOADED }, async page => {
   await loaded(page);
   await generate(page, 10);
@@ -134,6 +196,54 @@ pageTest('the KV switch: a run without the cache computes every position, and bo
   assert.match(await page.textContent('#speed-up'), /^\d+\.\d×$/);
   assert.match(await page.textContent('#speed-up-note'), /the same 9 decode steps after a prompt of \d+ tokens/);
   assert.equal(await page.locator('#plot .curve[d*="L"]').count(), 2, 'two curves');
+});
+
+pageTest('the KV switch works in the middle of a run, and the text stays the same', { query: LOADED }, async page => {
+  await loaded(page);
+  const { toggled, untouched } = await page.evaluate(async () => {
+    const options = { prompt: 'Once upon a time', maxNewTokens: 40, seed: 11, ignoreEos: true };
+    const flip = () => document.querySelector('#kv-cache').click();
+    const run = async onStep => {
+      const computed = [];
+      const { text } = await window.nucleus.generate(options, step => {
+        computed.push(step.positionsComputed);
+        onStep(step);
+      });
+      return { text, computed };
+    };
+    return {
+      untouched: await run(() => {}),
+      toggled: await run(step => (step.index === 4 || step.index === 20) && flip()),
+    };
+  });
+  const off = toggled.computed.map(n => n > 1);
+  const from = off.indexOf(true, 1);
+  const to = off.indexOf(false, from);
+  assert.ok(from > 4 && from < 20 && to > 20, `without the cache from step ${from} to ${to}: ${toggled.computed}`);
+  assert.deepEqual([...new Set(untouched.computed.slice(1))], [1]);
+  assert.equal(toggled.text, untouched.text);
+  assert.match(await page.textContent('#run-on'), /^switched midway$/);
+  assert.match(await page.textContent('#run-off'), /^switched midway$/);
+  assert.equal(await page.textContent('#decode-on'), '–');
+  assert.equal(await page.locator('#plot .curve[d*="L"]').count(), 2, 'each step is on the curve of its mode');
+  assert.equal(await page.textContent('#speed-up'), '–');
+  await page.click(`[data-index="${from}"]`);
+  assert.equal(await page.textContent('#facts [data-fact="computed this step"] dd'), `${toggled.computed[from]} positions`);
+});
+
+pageTest('the KV switch says what it does to a paused run', { query: LOADED }, async page => {
+  await loaded(page);
+  await page.click('#step');
+  await page.waitForFunction(() => document.querySelectorAll('#output [data-index]').length === 1);
+  await page.locator('#kv-cache').focus();
+  await page.keyboard.press('Space');
+  assert.match(await status(page), /KV cache off: from the next token on/);
+  await page.click('#step');
+  await page.waitForFunction(() => document.querySelectorAll('#output [data-index]').length === 2);
+  const computed = await page.textContent('#facts [data-fact="computed this step"] dd');
+  assert.ok(parseInt(computed, 10) > 1, computed);
+  await page.keyboard.press('Escape');
+  await over(page);
 });
 
 pageTest('the exercise runs both modes and fills the comparison; Stop ends it', { query: LOADED }, async page => {
@@ -180,6 +290,35 @@ pageTest('options that are not there yet, unknown ones and bad values are refuse
     assert.ok(message.includes(name) && isError, message);
   }
   assert.notEqual(await page.evaluate(() => window.nucleus.model), null, 'refused loads leave the model in place');
+});
+
+pageTest('arguments that throw when they are read are refused, and the promise settles', { query: LOADED }, async page => {
+  await loaded(page);
+  const kinds = await page.evaluate(async () => {
+    const nucleus = window.nucleus;
+    const fail = () => { throw new Error('from the caller'); };
+    const revoked = Proxy.revocable({}, {});
+    revoked.revoke();
+    const calls = {
+      keys: () => nucleus.generate(new Proxy({ prompt: 'x' }, { ownKeys: fail })),
+      property: () => nucleus.generate({ get prompt() { return fail(); } }),
+      revoked: () => nucleus.generate(revoked.proxy),
+      revokedInside: () => nucleus.generate({ prompt: revoked.proxy }),
+      list: () => nucleus.detokenize(new Proxy([1], { get: fail })),
+      iterator: () => nucleus.generate({ ids: Object.assign([1], { [Symbol.iterator]: fail }) }),
+      file: () => nucleus.load(new Proxy(new File(['x'], 'x.gguf'), {})),
+      blob: () => nucleus.load(Object.create(Blob.prototype)),
+    };
+    const late = () => new Promise(resolve => setTimeout(resolve, 3000, 'never settled'));
+    const kinds = {};
+    for (const [name, call] of Object.entries(calls)) {
+      kinds[name] = await Promise.race([call().then(() => 'resolved', error => error.kind), late()]);
+    }
+    return kinds;
+  });
+  for (const [name, kind] of Object.entries(kinds)) {
+    assert.equal(kind, 'bad-option', name);
+  }
 });
 
 pageTest('window.nucleus: steps, result, overlap, ids', { query: LOADED }, async page => {
@@ -233,6 +372,34 @@ pageTest('HTML in prompts, links and file names is text', {
   assert.match(await status(page), /not a file that can be loaded/);
   assert.equal(await page.evaluate(() => window.hacked), undefined);
   assert.equal(await page.evaluate(() => window.nucleus.model), null);
+});
+
+pageTest('a long name is cut; the query of a URL is no part of it', {}, async page => {
+  const tiny = new URL('../fixtures/tiny/llama-q4_1.gguf', import.meta.url).pathname;
+  await page.route('**/tiny.gguf*', route => route.fulfill({ path: tiny, contentType: 'application/octet-stream' }));
+  await page.evaluate(() => window.nucleus.load('tiny.gguf?download=true#part'));
+  assert.match(await page.textContent('#model'), /^tiny · /);
+  const kind = await page.evaluate(() => window.nucleus.load(new File(['no model'], 'x'.repeat(1e6))).catch(error => error.kind));
+  assert.equal(kind, 'not-gguf');
+  for (const id of ['model', 'status', 'progress-text', 'backend-reason']) {
+    const text = await page.textContent(`#${id}`);
+    assert.ok(text.length < 600, `#${id} has ${text.length} characters`);
+  }
+});
+
+pageTest('a failed load from the controls is shown once', {}, async page => {
+  await page.evaluate(() => {
+    window.shown = 0;
+    new MutationObserver(records => { window.shown += records.filter(({ target }) => target.hasAttribute('data-error')).length; })
+      .observe(document.querySelector('#status'), { attributeFilter: ['data-error'] });
+  });
+  await page.setInputFiles('#model-file', { name: 'x.gguf', mimeType: '', buffer: Buffer.from('no model at all') });
+  await page.waitForFunction(() => document.querySelector('#status').dataset.error === 'not-gguf');
+  assert.equal(await page.evaluate(() => window.shown), 1);
+  await page.fill('#model-url', ' ');
+  await page.click('#load');
+  await page.waitForFunction(() => document.querySelector('#status').dataset.error === 'bad-option');
+  assert.equal(await page.evaluate(() => window.shown), 2, 'what is refused before it loads is shown, too');
 });
 
 pageTest('a local file is loaded by the picker', {}, async page => {
@@ -325,6 +492,26 @@ pageTest('a phone: nothing scrolls sideways, everything is there', {
     assert.ok(box.x >= 0 && box.x + box.width <= 390.5, `${id} fits`);
   }
 });
+
+for (const viewport of [{ width: 390, height: 844 }, { width: 1280, height: 800 }]) {
+  pageTest(`the text box shows whole lines only: ${viewport.width} px`, { query: LOADED, viewport }, async page => {
+    await loaded(page);
+    await generate(page, 150);
+    await over(page);
+    const { cut, n, scrolled } = await page.evaluate(() => {
+      const output = document.querySelector('#output');
+      const box = output.getBoundingClientRect();
+      const rects = [...output.querySelectorAll('[data-index]')].map(chip => chip.getBoundingClientRect());
+      const crosses = (rect, y) => rect.top < y - 1 && rect.bottom > y + 1;
+      return {
+        n: rects.length, scrolled: output.scrollTop,
+        cut: rects.filter(rect => crosses(rect, box.top) || crosses(rect, box.bottom)).length,
+      };
+    });
+    assert.ok(n > 50 && scrolled > 0, 'the text is longer than its box');
+    assert.equal(cut, 0, 'chips cut in half');
+  });
+}
 
 pageTest('the first screen shows what matters without scrolling', { viewport: { width: 1280, height: 800 } }, async page => {
   for (const id of ['prompt', 'generate', 'candidates', 'tokens-per-second', 'kv-cache']) {

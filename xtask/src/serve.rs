@@ -214,6 +214,14 @@ mod tests {
     }
 
     #[test]
+    fn the_page_names_the_same_policy_as_the_header() {
+        let (_, policy) = HEADERS.into_iter().find(|(name, _)| *name == "Content-Security-Policy").unwrap();
+        let policy = policy.strip_suffix("; frame-ancestors 'none'").unwrap();
+        let meta = format!(r#"<meta http-equiv="Content-Security-Policy" content="{policy}">"#);
+        assert!(include_str!("../../index.html").contains(&meta), "index.html has no {meta}");
+    }
+
+    #[test]
     fn every_answer_carries_the_headers() {
         let server = Server::start(0).unwrap();
         let authority = server.address.trim_start_matches("http://").trim_end_matches('/');

@@ -45,7 +45,9 @@ impl Matrix {
         } else if let Some(fields) = quant::packed_fields(tensor.ty) {
             if !quant::scales_are_finite(tensor.ty, bytes) {
                 let name = quoted(&tensor.name);
-                return Err(Error::BadValue(format!("Found a block with a scale that is not finite in tensor {name}.")));
+                return Err(Error::BadValue(format!(
+                    "Found a block with a scale that is not finite in tensor {name}."
+                )));
             }
             pack::pack(bytes, tensor.ty.row_bytes(tensor.n_cols), fields);
             Kind::Packed
