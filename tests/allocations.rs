@@ -1,9 +1,9 @@
 //! Decoding allocates nothing: counted by the allocator, on a model whose formats have kernels of our own.
 
+#[path = "support/model.rs"]
+mod model;
+
 use nucleus::backend::Backend;
-use nucleus::backend::cpu::CpuBackend;
-use nucleus::gguf::Gguf;
-use nucleus::model::{ModelConfig, Plan, Weights};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -28,10 +28,7 @@ static ALLOCATOR: Counting = Counting;
 #[test]
 fn a_forward_pass_allocates_nothing_once_room_is_reserved() {
     let file = include_bytes!("fixtures/tiny/llama-q4_1.gguf").to_vec();
-    let gguf = Gguf::parse(&file).unwrap();
-    let config = ModelConfig::from_gguf(&gguf).unwrap();
-    let weights = Weights::from_gguf(&gguf, &config).unwrap();
-    let mut backend = CpuBackend::load(Plan::llama(config, weights), file, 64, |_, _| {}).unwrap();
+    let mut backend = model::backend(file, 64).unwrap();
     let mut logits = Vec::with_capacity(288);
     backend.reserve_kv(64).unwrap();
 

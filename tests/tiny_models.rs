@@ -1,9 +1,12 @@
 //! Tiny random llama models, every format and variant, against llama.cpp's logits. Runs natively and in the browser.
 
+#[path = "support/model.rs"]
+mod model;
+
+use model::backend;
 use nucleus::backend::Backend;
 use nucleus::backend::cpu::CpuBackend;
 use nucleus::gguf::Gguf;
-use nucleus::model::{ModelConfig, Plan, Weights};
 use serde_json::Value;
 
 const INDEX: &str = include_str!("fixtures/tiny/index.json");
@@ -33,13 +36,8 @@ const MODELS: &[(&str, &[u8])] = models![
     "llama-bf16.gguf",
 ];
 
-fn backend(file: &[u8]) -> CpuBackend {
-    let gguf = Gguf::parse(file).unwrap();
-    let config = ModelConfig::from_gguf(&gguf).unwrap();
-    let weights = Weights::from_gguf(&gguf, &config).unwrap();
-    let context_length = config.context_length;
-    CpuBackend::load(Plan::llama(config, weights), file.to_vec(), context_length, |_, _| {}).unwrap()
-}
+/// Positions that the longest case needs.
+const CONTEXT: usize = 64;
 
 fn logits(backend: &mut CpuBackend, ids: &[u32]) -> Vec<f32> {
     let mut logits = Vec::new();
@@ -64,7 +62,7 @@ fn logits_equal_llama_cpp_in_every_format_and_variant() {
         for case in expected["cases"].as_array().unwrap() {
             let ids: Vec<u32> = case["ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect();
             let expected: Vec<f64> = case["logits"].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect();
-            let error = normalised_error(&logits(&mut backend(file), &ids), &expected);
+            let error = normalised_error(&logits(&mut backend(file.to_vec(), CONTEXT).unwrap(), &ids), &expected);
             assert!(error < 1e-3, "{name}, {} tokens: normalised mean square error {error:.2e}", ids.len());
             cases += 1;
         }
@@ -77,15 +75,13 @@ fn logits_equal_llama_cpp_in_every_format_and_variant() {
 fn load_refuses_a_scale_that_is_not_finite() {
     let (_, file) = MODELS.iter().find(|(name, _)| *name == "llama-q4_1.gguf").unwrap();
     let gguf = Gguf::parse(file).unwrap();
-    let config = ModelConfig::from_gguf(&gguf).unwrap();
     let tensor = gguf.tensor("blk.0.ffn_up.weight").unwrap();
     // Scale and minimum of the last block: infinity, then NaN.
     for (at, half) in [(20, 0x7c00_u16), (18, 0x7e00)] {
         let mut file = file.to_vec();
         let end = tensor.bytes.end;
         file[end - at..][..2].copy_from_slice(&half.to_le_bytes());
-        let weights = Weights::from_gguf(&gguf, &config).unwrap();
-        let error = CpuBackend::load(Plan::llama(config.clone(), weights), file, 8, |_, _| {}).err().unwrap();
+        let error = backend(file, CONTEXT).err().unwrap();
         assert_eq!(error.kind(), "bad-value", "{error}");
         assert!(error.to_string().contains("blk.0.ffn_up.weight"), "{error}");
     }
@@ -97,7 +93,7 @@ fn load_refuses_a_scale_that_is_not_finite() {
 fn prefill_decode_and_truncation_agree() {
     for (name, file) in MODELS {
         let ids: Vec<u32> = (0..50).map(|i| i * 7 % 256).collect();
-        let mut backend = backend(file);
+        let mut backend = backend(file.to_vec(), CONTEXT).unwrap();
         let at_once = logits(&mut backend, &ids);
 
         backend.truncate_kv(0);
@@ -128,10 +124,7 @@ fn prefill_decode_and_truncation_agree() {
 #[cfg_attr(not(target_arch = "wasm32"), test)]
 fn forward_refuses_what_does_not_fit_and_stays_usable() {
     let (_, file) = MODELS.iter().find(|(name, _)| *name == "llama-q4_1.gguf").unwrap();
-    let gguf = Gguf::parse(file).unwrap();
-    let config = ModelConfig::from_gguf(&gguf).unwrap();
-    let weights = Weights::from_gguf(&gguf, &config).unwrap();
-    let mut backend = CpuBackend::load(Plan::llama(config, weights), file.to_vec(), 8, |_, _| {}).unwrap();
+    let mut backend = backend(file.to_vec(), 8).unwrap();
     let expected = logits(&mut backend, &[1, 2, 3]);
     for (ids, kind) in [
         (vec![], "empty-prompt"),

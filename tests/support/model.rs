@@ -1,4 +1,4 @@
-//! The default model for tests, from where `cargo xtask model` puts it, and golden data.
+//! Models for tests (the default one from where `cargo xtask model` puts it), and golden data.
 
 #![allow(dead_code, reason = "each test target uses its own part")]
 
@@ -21,14 +21,19 @@ pub fn default_model() -> Loaded {
     load(file)
 }
 
-pub fn load(file: Vec<u8>) -> Loaded {
+fn load(file: Vec<u8>) -> Loaded {
     let gguf = Gguf::parse(&file).unwrap();
     let config = ModelConfig::from_gguf(&gguf).unwrap();
-    let weights = Weights::from_gguf(&gguf, &config).unwrap();
     let tokenizer = Tokenizer::from_metadata(&gguf.metadata, config.vocab_size).unwrap();
-    let context_length = config.context_length;
-    let backend = CpuBackend::load(Plan::llama(config.clone(), weights), file, context_length, |_, _| {}).unwrap();
-    Loaded { backend, tokenizer, config }
+    Loaded { backend: backend(file, config.context_length).unwrap(), tokenizer, config }
+}
+
+/// Only the engine: for models whose vocabulary is of no interest.
+pub fn backend(file: Vec<u8>, context_length: usize) -> nucleus::Result<CpuBackend> {
+    let gguf = Gguf::parse(&file)?;
+    let config = ModelConfig::from_gguf(&gguf)?;
+    let weights = Weights::from_gguf(&gguf, &config)?;
+    CpuBackend::load(Plan::llama(config, weights), file, context_length, |_, _| {})
 }
 
 pub fn fixture(name: &str) -> Value {
