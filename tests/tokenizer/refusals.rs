@@ -10,9 +10,9 @@ type Refusal = (&'static str, fn(&mut File), &'static str);
 const REFUSALS: &[Refusal] = &[
     ("no model", |file| file.remove("model"), "`tokenizer.ggml.model` is missing"),
     ("model of the wrong type", |file| file.set("model", Value::U32(1)), "`tokenizer.ggml.model` has type u32"),
-    ("unknown model", |file| file.set("model", Value::String("bert".into())), "\"bert\"; expected gpt2"),
+    ("unknown model", |file| file.set("model", Value::String("bert".into())), "`bert`; expected gpt2"),
     ("no pre", |file| file.remove("pre"), "`tokenizer.ggml.pre` is missing"),
-    ("unknown pre", |file| file.set("pre", Value::String("tekken".into())), "\"tekken\"; expected one of gpt-2"),
+    ("unknown pre", |file| file.set("pre", Value::String("tekken".into())), "`tekken`; expected one of gpt-2"),
     ("no vocabulary", |file| file.remove("tokens"), "`tokenizer.ggml.tokens` is missing"),
     ("empty vocabulary", |file| file.change_strings("tokens", Vec::clear), "has 0 pieces"),
     (
@@ -29,7 +29,7 @@ const REFUSALS: &[Refusal] = &[
     (
         "a piece twice",
         |file| file.change_strings("tokens", |tokens| tokens[7] = "th".into()),
-        "\"th\" at 7 and again at 256",
+        "`th` at 7 and again at 256",
     ),
     ("too few types", |file| file.set("token_type", Value::I32s(vec![1; 256])), "token_type` has 256 elements"),
     ("too many types", |file| file.set("token_type", Value::I32s(vec![1; 258])), "token_type` has 258 elements"),
@@ -45,8 +45,8 @@ const REFUSALS: &[Refusal] = &[
         |file| file.set("token_type", Value::I32s(vec![BYTE; 257])),
         "expected a form like <0x0A>",
     ),
-    ("<0xZZ>", |file| make_byte(file, "<0xZZ>"), "\"<0xZZ>\""),
-    ("<0x+1>", |file| make_byte(file, "<0x+1>"), "\"<0x+1>\""),
+    ("<0xZZ>", |file| make_byte(file, "<0xZZ>"), "`<0xZZ>`"),
+    ("<0x+1>", |file| make_byte(file, "<0x+1>"), "`<0x+1>`"),
     ("too few scores", |file| file.set("scores", Value::F32s(vec![0.0; 256])), "scores` has 256 elements"),
     ("scores that are integers", |file| file.set("scores", Value::I32s(vec![0; 257])), "scores` has type array of i32"),
     (
@@ -70,12 +70,12 @@ const REFUSALS: &[Refusal] = &[
     ("add_bos of the wrong type", |file| file.set("add_bos_token", Value::U32(1)), "add_bos_token` has type u32"),
     ("no merges", |file| file.remove("merges"), "`tokenizer.ggml.merges` is missing"),
     ("merges that are numbers", |file| file.set("merges", Value::I32s(vec![1])), "merges` has type array of i32"),
-    ("merge without a space", |file| add_merge(file, "th"), "Merge 1 is \"th\""),
-    ("merge of three", |file| add_merge(file, "t h e"), "Merge 1 is \"t h e\""),
-    ("merge with an empty side", |file| add_merge(file, " h"), "Merge 1 is \" h\""),
-    ("merge of an unknown piece", |file| add_merge(file, "t xyz"), "\"xyz\" is not in the vocabulary"),
-    ("merge to an unknown piece", |file| add_merge(file, "t t"), "\"tt\" is not in the vocabulary"),
-    ("merge longer than any piece", |file| add_merge(file, "th th"), "\"thth\" is not in the vocabulary"),
+    ("merge without a space", |file| add_merge(file, "th"), "Merge 1 is `th`"),
+    ("merge of three", |file| add_merge(file, "t h e"), "Merge 1 is `t h e`"),
+    ("merge with an empty side", |file| add_merge(file, " h"), "Merge 1 is ` h`"),
+    ("merge of an unknown piece", |file| add_merge(file, "t xyz"), "`xyz` is not in the vocabulary"),
+    ("merge to an unknown piece", |file| add_merge(file, "t t"), "`tt` is not in the vocabulary"),
+    ("merge longer than any piece", |file| add_merge(file, "th th"), "`thth` is not in the vocabulary"),
 ];
 
 fn add_merge(file: &mut File, merge: &str) {
