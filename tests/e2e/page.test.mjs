@@ -1,5 +1,6 @@
 // The page with the real engine and the real model: what a reader does with mouse and keyboard, and what `window.nucleus` refuses.
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
 import { MODEL, pageTest } from './browser.mjs';
 
 const LOADED = `?model=${MODEL}&autoload=1&prompt=Once%20upon%20a%20time`;
@@ -409,6 +410,20 @@ pageTest('a local file is loaded by the picker', {}, async page => {
   await generate(page, 4);
   await over(page);
   assert.equal(await chips(page).count(), 4);
+});
+
+pageTest('a file dropped anywhere on the page is loaded', {}, async page => {
+  const bytes = [...fs.readFileSync(new URL('../fixtures/tiny/llama-q4_1.gguf', import.meta.url))];
+  const wasTaken = await page.evaluate(bytes => {
+    const dataTransfer = new DataTransfer();
+    dataTransfer.items.add(new File([new Uint8Array(bytes)], 'dropped.gguf'));
+    const event = name => new DragEvent(name, { dataTransfer, bubbles: true, cancelable: true });
+    // A drop is only delivered where dragging over was allowed; dispatchEvent tells by false.
+    return !document.querySelector('#output').dispatchEvent(event('dragover')) && !document.querySelector('#output').dispatchEvent(event('drop'));
+  }, bytes);
+  assert.equal(wasTaken, true);
+  await loaded(page);
+  assert.match(await page.textContent('#model'), /dropped/);
 });
 
 pageTest('while it generates: no long task, no layout shift', { query: LOADED, viewport: { width: 1280, height: 800 } }, async page => {
