@@ -1,7 +1,7 @@
 //! Activations as 16-bit integers: quantized once for each matrix product, then multiplied with integer weights.
 //!
 //! Sixteen bits because the dot product of simd128 takes 16-bit operands anyway, so they cost nothing over eight; and eight were
-//! measured to put the logits as far from float32 as llama.cpp's are, further for half of the prompts (`tests/forward.rs`).
+//! measured to put the logits as far from float32 as llama.cpp's are, further for six prompts of seven (`tests/forward.rs`).
 //!
 //! Invariant: scratch only; sized at load, never grows while a token is computed.
 
