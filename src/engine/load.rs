@@ -32,7 +32,7 @@ impl Engine {
         self.model = None;
         self.mail.begin(id, Credit::Unlimited);
         let signal = self.mail.abort_signal();
-        let mut download = Download { engine: self, id, reported: 0, is_gguf: false };
+        let mut download = Download { engine: self, progress: Progress::new(id, LoadPhase::Download), is_gguf: false };
         let bytes = match (&source, file) {
             (Source::Url(url), _) => fetch::url(url, &signal, &mut download).await,
             (Source::Blob { .. }, Some(blob)) => fetch::blob(&blob, &mut download).await,
@@ -54,9 +54,7 @@ impl Engine {
 /// Reports a download, answers mail meanwhile, and ends it when it is stopped or is no GGUF file.
 struct Download<'a> {
     engine: &'a mut Engine,
-    id: u32,
-    /// Bytes at the last report.
-    reported: u64,
+    progress: Progress,
     /// The first bytes have been looked at.
     is_gguf: bool,
 }
@@ -71,12 +69,29 @@ impl Observer for Download<'_> {
         if self.engine.mail.stopped() {
             return Err(Error::Cancelled("Loading was stopped.".into()));
         }
-        let received = bytes.len() as u64;
+        self.progress.reached(bytes.len() as u64, total);
+        Ok(())
+    }
+}
+
+/// Reports a phase's bytes to the page, now and then.
+struct Progress {
+    id: u32,
+    phase: LoadPhase,
+    /// Bytes at the last report.
+    reported: u64,
+}
+
+impl Progress {
+    fn new(id: u32, phase: LoadPhase) -> Self {
+        Self { id, phase, reported: 0 }
+    }
+
+    fn reached(&mut self, received: u64, total: Option<u64>) {
         if received >= self.reported + REPORT_EVERY || Some(received) == total {
             self.reported = received;
-            report(self.id, LoadPhase::Download, received, total);
+            report(self.id, self.phase, received, total);
         }
-        Ok(())
     }
 }
 
@@ -111,13 +126,8 @@ fn build(id: u32, name: &str, bytes: Vec<u8>, context_length: Option<u32>, start
     };
     let plan = Plan::llama(config, weights);
     drop(gguf);
-    let mut reported = 0;
-    let backend = CpuBackend::load(plan, bytes, context_length, |done, total| {
-        if done >= reported + REPORT_EVERY || done == total {
-            reported = done;
-            report(id, LoadPhase::Upload, done, Some(total));
-        }
-    })?;
+    let mut upload = Progress::new(id, LoadPhase::Upload);
+    let backend = CpuBackend::load(plan, bytes, context_length, |done, total| upload.reached(done, Some(total)))?;
     info.kv_bytes_per_position = backend.kv_bytes_per_position() as u64;
     info.memory_bytes = memory_bytes();
     info.load_ms = now_ms() - start;

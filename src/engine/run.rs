@@ -1,4 +1,4 @@
-//! A run: the session's steps, at the pace that the page grants.
+//! Forward passes that take a while: a run, at the pace that the page grants, and the logits of a long prompt.
 //!
 //! Invariant: never more than its credit ahead; after Stop, at most the unit of work in progress is finished.
 
@@ -53,9 +53,7 @@ impl Engine {
             }
         }
     }
-}
 
-impl Engine {
     /// Logits of the last of `ids`, from an empty cache.
     pub(super) async fn logits(&mut self, id: u32, ids: &[u32]) -> Result<Vec<f32>> {
         self.mail.begin(id, Credit::Unlimited);

@@ -97,6 +97,16 @@ const HEADS_WIDTH: usize = 1 << 16;
 const MAX_NAME: usize = 200;
 
 impl ModelConfig {
+    /// Width of all query heads together: of Q, and of what attention gathers.
+    pub fn q_width(&self) -> usize {
+        self.n_heads * self.head_dim
+    }
+
+    /// Width of all KV heads together: of K and of V.
+    pub fn kv_width(&self) -> usize {
+        self.n_kv_heads * self.head_dim
+    }
+
     /// Reads and checks the hyperparameters of a file.
     ///
     /// Errors: `unsupported-architecture`; `missing-metadata` for a key without a default; `bad-hyperparameter` for a

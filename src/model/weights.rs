@@ -85,8 +85,8 @@ struct Roles<'a> {
 impl Roles<'_> {
     fn layer(&self, i: usize, config: &ModelConfig) -> Result<LayerWeights> {
         let &ModelConfig { n_embd, n_ff, .. } = config;
-        let q_dim = config.n_heads * config.head_dim;
-        let kv_dim = config.n_kv_heads * config.head_dim;
+        let q_dim = config.q_width();
+        let kv_dim = config.kv_width();
         let matrix = |role: &str, n_rows, n_cols| self.matrix(&format!("blk.{i}.{role}.weight"), n_rows, n_cols);
         let norm = |role: &str| self.vector(&format!("blk.{i}.{role}.weight"), n_embd);
         Ok(LayerWeights {

@@ -109,14 +109,16 @@ impl CpuBackend {
                 }
                 Op::MatMul { weight, x, out, add } => work.matmul(&matrices[weight], file, n, x, out, add)?,
                 Op::Rope { x } => {
-                    let width = if x == Slot::Q { config.n_heads } else { config.n_kv_heads } * config.head_dim;
-                    let rows = if x == Slot::Q { &mut work.q } else { &mut work.k };
+                    let (rows, width) = match x {
+                        Slot::Q => (&mut work.q, config.q_width()),
+                        _ => (&mut work.k, config.kv_width()),
+                    };
                     for (token, row) in rows.chunks_exact_mut(width).take(n).enumerate() {
                         work.rope.rotate(token, row);
                     }
                 }
                 Op::StoreKv { layer } => {
-                    let width = config.n_kv_heads * config.head_dim;
+                    let width = config.kv_width();
                     for (token, (k, v)) in
                         work.k.chunks_exact(width).zip(work.v.chunks_exact(width)).take(n).enumerate()
                     {
@@ -127,12 +129,12 @@ impl CpuBackend {
                     if !logits {
                         return Ok(());
                     }
-                    work.keep_last(n, config.n_embd, config.n_heads * config.head_dim);
+                    work.keep_last(n, config.n_embd, config.q_width());
                     from = first + n - 1;
                     n = 1;
                 }
                 Op::Attention { layer } => {
-                    let width = config.n_heads * config.head_dim;
+                    let width = config.q_width();
                     let rows = work.q.chunks_exact(width).zip(work.attn.chunks_exact_mut(width)).take(n);
                     for (token, (q, out)) in rows.enumerate() {
                         ops::attention(config, cache, layer, from + token + 1, q, out, &mut work.scores);
@@ -209,7 +211,7 @@ impl Work {
     fn new(plan: &Plan, rope: Rope) -> Self {
         let config = &plan.config;
         let rows = |width: usize| vec![0.0; BATCH * width];
-        let (q_width, kv_width) = (config.n_heads * config.head_dim, config.n_kv_heads * config.head_dim);
+        let (q_width, kv_width) = (config.q_width(), config.kv_width());
         let widest_input = config.n_embd.max(q_width).max(config.n_ff);
         let longest_row = plan.tensors.iter().map(|tensor| tensor.bytes.len() / tensor.n_rows).max().unwrap_or(0);
         Self {
