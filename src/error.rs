@@ -74,6 +74,7 @@ errors! {
     NonFiniteLogits = "non-finite-logits",
     Cancelled = "cancelled",
     Backend = "backend",
+    DeviceLost = "device-lost",
     EngineFailed = "engine-failed",
 }
 

@@ -73,8 +73,19 @@ impl Source {
     }
 }
 
+/// Where a model is asked to run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BackendChoice {
+    /// On WebGPU where that works, otherwise on the CPU.
+    #[default]
+    Auto,
+    WebGpu,
+    Cpu,
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadOptions {
+    pub backend: BackendChoice,
     /// Positions the KV cache may hold; default: the model's own, at most 4096.
     pub context_length: Option<u32>,
     /// Lower-case hex; the file is refused when it differs.
@@ -130,6 +141,9 @@ pub struct Reply {
 pub enum Event {
     Progress(LoadProgress),
     Loaded(ModelInfo),
+    /// Under the number of whatever request is in progress, which goes on to its own last event: the model runs elsewhere from
+    /// now on (its GPU was lost).
+    Model(ModelInfo),
     Tokens(Vec<TokenPiece>),
     Text(String),
     Logits(Vec<f32>),
@@ -141,7 +155,8 @@ pub enum Event {
     Step(StepRecord),
     Finished(RunResult),
     Done,
-    Diagnostics(Diagnostics),
+    /// Boxed: much larger than a step, and rare.
+    Diagnostics(Box<Diagnostics>),
     /// The request ends here.
     Failed(Error),
 }
@@ -151,12 +166,16 @@ pub enum LoadPhase {
     Download,
     Parse,
     Upload,
+    /// The GPU's pipelines.
+    Compile,
+    /// A short prompt through both engines.
+    SelfTest,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadProgress {
     pub phase: LoadPhase,
-    /// Bytes in `Download` and `Upload`; otherwise parts of the work.
+    /// Bytes in `Download` and `Upload`, pipelines in `Compile`; otherwise parts of the work.
     pub received: u64,
     pub total: Option<u64>,
 }
@@ -176,8 +195,14 @@ pub struct ModelInfo {
     pub embedding: u32,
     pub heads: u32,
     pub kv_heads: u32,
+    /// `webgpu` or `cpu`.
     pub backend: String,
+    /// Why that one, as a sentence.
     pub backend_reason: String,
+    /// The GPU adapter's name; none on the CPU.
+    pub adapter: Option<String>,
+    /// How the GPU did against the CPU engine at loading; none when it was not tried.
+    pub self_test: Option<SelfTest>,
     /// The engine build, e.g. `simd128`.
     pub build: String,
     pub threads: u32,
@@ -187,6 +212,23 @@ pub struct ModelInfo {
     pub kv_bytes_per_position: u64,
     pub load_ms: f64,
     pub has_chat_template: bool,
+}
+
+/// A short prompt through both engines, the CPU engine being the reference.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SelfTest {
+    /// Normalised mean square error of the GPU's logits: Σ (gpu - cpu)² / Σ cpu².
+    pub error: f64,
+    /// The largest error that passes.
+    pub tolerance: f64,
+    /// Both engines find the same token likeliest, or the margin is too small to say; and the list of the likeliest tokens and
+    /// the sums that the GPU makes are those of its logits.
+    pub same_top: bool,
+    pub passed: bool,
+    /// Tokens of the prompt.
+    pub n_tokens: u32,
+    /// Milliseconds, both engines together.
+    pub ms: f64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -306,8 +348,32 @@ pub struct Diagnostics {
     pub backend: String,
     pub memory_bytes: u64,
     pub model: Option<ModelInfo>,
+    /// None when no GPU was tried.
+    pub gpu: Option<GpuDiagnostics>,
     /// Kind and sentence of the last failed request.
     pub last_error: Option<(String, String)>,
+}
+
+/// The GPU as it was found, in use or not.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GpuDiagnostics {
+    /// The adapter's name.
+    pub adapter: String,
+    /// It computes on the CPU.
+    pub software: bool,
+    /// Features of the device, as WebGPU names them.
+    pub features: Vec<String>,
+    /// Limits of the device, as WebGPU names them.
+    pub limits: Vec<(String, u64)>,
+    /// Bytes in the engine's buffers: weights, cache and scratch.
+    pub buffer_bytes: u64,
+    pub pipelines: u32,
+    /// Milliseconds from the first pipeline asked for to the last one ready.
+    pub compile_ms: f64,
+    pub dispatches_per_token: u32,
+    pub self_test: Option<SelfTest>,
+    /// Why the GPU does not run the model, or no longer; none when it does.
+    pub failure: Option<String>,
 }
 
 #[cfg(test)]

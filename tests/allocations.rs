@@ -1,20 +1,27 @@
-//! Decoding allocates nothing: counted by the allocator, on a model whose formats have kernels of our own.
+//! Decoding allocates nothing: counted by the allocator, on a model whose formats have kernels of our own; nor does sampling.
 
 #[path = "support/model.rs"]
 mod model;
+#[path = "support/top.rs"]
+mod top;
 
-use nucleus::backend::Backend;
+use nucleus::backend::{Backend, Logits, Top, Wanted};
+use nucleus::protocol::SamplingOptions;
+use nucleus::sampling::Sampler;
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::cell::Cell;
 
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    /// Of this thread, since each test has its own.
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
 
 struct Counting;
 
 // SAFETY: every call goes to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
@@ -29,17 +36,41 @@ static ALLOCATOR: Counting = Counting;
 fn a_forward_pass_allocates_nothing_once_room_is_reserved() {
     let file = include_bytes!("fixtures/tiny/llama-q4_1.gguf").to_vec();
     let mut backend = model::backend(file, 64).unwrap();
-    let mut logits = Vec::with_capacity(288);
-    backend.reserve_kv(64).unwrap();
+    let mut logits = Logits { all: Vec::with_capacity(288), top: Top::default() };
+    pollster::block_on(backend.reserve_kv(64)).unwrap();
 
     let allocated = pollster::block_on(async {
-        let before = ALLOCATIONS.load(Ordering::Relaxed);
-        backend.forward(&[1, 2, 3, 4, 5], Some(&mut logits)).await.unwrap();
+        let before = ALLOCATIONS.get();
+        backend.forward(&[1, 2, 3, 4, 5], Some((Wanted::All, &mut logits))).await.unwrap();
         for id in 6..40 {
-            backend.forward(&[id], Some(&mut logits)).await.unwrap();
+            backend.forward(&[id], Some((Wanted::All, &mut logits))).await.unwrap();
         }
-        ALLOCATIONS.load(Ordering::Relaxed) - before
+        ALLOCATIONS.get() - before
     });
     assert_eq!(allocated, 0);
-    assert!(ALLOCATIONS.load(Ordering::Relaxed) > 0, "the counter counts");
+    assert!(ALLOCATIONS.get() > 0, "the counter counts");
+}
+
+#[test]
+fn sampling_allocates_its_candidates_and_nothing_else() {
+    let logits: Vec<f32> = (0..5000u32).map(|id| (id * 7919 % 5000) as f32 / 250.0).collect();
+    let options =
+        SamplingOptions { repetition_penalty: 1.0, temperature: 0.7, top_k: 0, top_p: 0.9, min_p: 0.01, seed: 1 };
+    let mut sampler = Sampler::new(&options, logits.len()).unwrap();
+    let top = top::give(&logits, 1000, sampler.wanted());
+    let all = Logits { all: logits, top: Top::default() };
+    // 0 is the least likely: the top leaves it to all logits, and so it does more candidates than it has.
+    for (logits, n_candidates, forced, expected) in [
+        (&top, 0, None, (true, 0)),
+        (&top, 64, None, (true, 1)),
+        (&top, 64, Some(0), (false, 0)),
+        (&top, 1001, None, (false, 0)),
+        (&all, 0, None, (true, 0)),
+        (&all, 1001, Some(0), (true, 1)),
+        (&top, 64, None, (true, 1)),
+    ] {
+        let before = ALLOCATIONS.get();
+        let sampled = sampler.sample(logits, &[], n_candidates, forced).unwrap();
+        assert_eq!((sampled.is_some(), ALLOCATIONS.get() - before), expected, "{n_candidates} {forced:?}");
+    }
 }

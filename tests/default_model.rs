@@ -1,10 +1,11 @@
-//! Whole runs on the real model: greedy text against llama.cpp's, the KV cache on and off, one run after another.
+//! Whole runs on the real model, on both engines: greedy text against llama.cpp's, the KV cache on and off, one run after another.
 
 #[path = "support/model.rs"]
 mod model;
 
-use model::{Loaded, default_model, fixture, floats, ids};
-use nucleus::backend::cpu::BATCH;
+use model::{Loaded, default_file, default_model, fixture, floats, gpu_backend, ids, open_gpu};
+use nucleus::backend::gpu::GpuBackend;
+use nucleus::backend::{Backend, cpu, gpu};
 use nucleus::generate::{Limits, Progress, Session};
 use nucleus::protocol::{GenerateOptions, Prompt, RunResult, SamplingOptions, StepRecord, StopReason};
 use pollster::block_on;
@@ -34,11 +35,17 @@ fn greedy(max_new_tokens: u32) -> GenerateOptions {
 }
 
 fn run(model: &mut Loaded, prompt: &[u32], options: GenerateOptions) -> (Vec<StepRecord>, RunResult) {
-    let limits = Limits {
-        context_length: model.config.context_length,
-        vocab_size: model.config.vocab_size,
-        prefill_batch: BATCH,
-    };
+    run_on(model, prompt, options, cpu::BATCH)
+}
+
+fn run_on<B: Backend>(
+    model: &mut Loaded<B>,
+    prompt: &[u32],
+    options: GenerateOptions,
+    prefill_batch: usize,
+) -> (Vec<StepRecord>, RunResult) {
+    let limits =
+        Limits { context_length: model.config.context_length, vocab_size: model.config.vocab_size, prefill_batch };
     let mut session = Session::new(options, prompt.to_vec(), limits, model.tokenizer.eos()).unwrap();
     let mut steps = Vec::new();
     loop {
@@ -50,9 +57,23 @@ fn run(model: &mut Loaded, prompt: &[u32], options: GenerateOptions) -> (Vec<Ste
     }
 }
 
+fn default_model_on_gpu() -> Loaded<GpuBackend> {
+    let Loaded { tokenizer, config, .. } = default_model();
+    let load = async { gpu_backend(&open_gpu().await, &default_file(), config.context_length).await };
+    Loaded { backend: block_on(load).unwrap(), tokenizer, config }
+}
+
 #[test]
 fn greedy_tokens_equal_llama_cpp_wherever_the_margin_is_clear() {
-    let mut model = default_model();
+    follow_llama_cpp(&mut default_model(), cpu::BATCH);
+}
+
+#[test]
+fn greedy_tokens_on_the_gpu_equal_llama_cpp_wherever_the_margin_is_clear() {
+    follow_llama_cpp(&mut default_model_on_gpu(), gpu::BATCH);
+}
+
+fn follow_llama_cpp<B: Backend>(model: &mut Loaded<B>, prefill_batch: usize) {
     let (mut clear, mut all) = (0, 0);
     for case in fixture("smollm2-135m-q4_1.json")["forward"].as_array().unwrap() {
         let expected = ids(&case["greedy"]);
@@ -60,7 +81,7 @@ fn greedy_tokens_equal_llama_cpp_wherever_the_margin_is_clear() {
         assert_eq!((expected.len(), margins.len()), (48, 48));
         // Along the fixture's own text, so that one near-tie does not end the comparison.
         let options = GenerateOptions { force_ids: expected.clone(), ..greedy(48) };
-        let (steps, result) = run(&mut model, &ids(&case["ids"]), options);
+        let (steps, result) = run_on(model, &ids(&case["ids"]), options, prefill_batch);
         assert_eq!(result.text, case["greedy_text"].as_str().unwrap());
         for (step, (expected, margin)) in steps.iter().zip(expected.iter().zip(margins)) {
             all += 1;
@@ -72,6 +93,27 @@ fn greedy_tokens_equal_llama_cpp_wherever_the_margin_is_clear() {
     }
     println!("{clear} of {all} tokens had a clear margin");
     assert!(all == 4 * 48 && clear > all / 2);
+}
+
+/// The top of the distribution, found on the GPU, leads to the same draws as the CPU engine's whole vector.
+#[test]
+fn both_engines_draw_the_same_tokens_with_and_without_the_kv_cache() {
+    let (mut cpu, mut gpu) = (default_model(), default_model_on_gpu());
+    let prompt = cpu.tokenizer.encode("The old lighthouse keeper", false).unwrap();
+    let mut options = greedy(16);
+    options.candidates = 64;
+    options.sampling = SamplingOptions { temperature: 0.7, top_p: 0.9, seed: 7, ..options.sampling };
+    let (expected, _) = run(&mut cpu, &prompt, options.clone());
+    for kv_cache in [true, false] {
+        let (steps, _) = run_on(&mut gpu, &prompt, GenerateOptions { kv_cache, ..options.clone() }, gpu::BATCH);
+        for (step, expected) in steps.iter().zip(&expected) {
+            assert_eq!((step.id, step.u), (expected.id, expected.u), "step {}", step.index);
+            assert!((step.p - expected.p).abs() < 1e-3 && step.nucleus_size.abs_diff(expected.nucleus_size) <= 1);
+            assert_eq!(step.candidates.len(), 64);
+            assert!((step.entropy_bits - expected.entropy_bits).abs() < 1e-2, "step {}", step.index);
+        }
+        assert_eq!(steps.len(), 16);
+    }
 }
 
 #[test]

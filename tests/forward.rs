@@ -1,20 +1,19 @@
-//! The CPU engine's logits on the real model: against float32 (transformers), and llama.cpp's distance to it as the yardstick.
+//! Both engines' logits on the real model: against float32 (transformers), and llama.cpp's distance to it as the yardstick.
 
 #[path = "support/model.rs"]
 mod model;
 
-use model::{default_model, fixture, floats, ids};
-use nucleus::backend::Backend;
-use nucleus::backend::cpu::CpuBackend;
+use model::{default_file, default_model, fixture, floats, gpu_backend, ids, open_gpu};
+use nucleus::backend::{Backend, Logits, Wanted};
 use pollster::block_on;
 use serde_json::Value;
 use std::collections::HashMap;
 
-fn logits(backend: &mut CpuBackend, ids: &[u32]) -> Vec<f32> {
-    let mut logits = Vec::new();
-    backend.truncate_kv(0);
-    block_on(backend.forward(ids, Some(&mut logits))).unwrap();
-    logits
+/// Logits after `ids`, of which the cache holds some already.
+fn logits(backend: &mut impl Backend, ids: &[u32]) -> Vec<f32> {
+    let mut logits = Logits::default();
+    block_on(backend.forward(&ids[backend.kv_len()..], Some((Wanted::All, &mut logits)))).unwrap();
+    logits.all
 }
 
 /// Root mean square distance to the float32 values, over the ids that both fixtures list: ours and llama.cpp's.
@@ -38,28 +37,63 @@ fn normalised_error(ours: &[f32], exact: &Value) -> f64 {
     error / exact.iter().map(|exact| exact * exact).sum::<f64>()
 }
 
-#[test]
-fn logits_are_at_least_as_near_to_float32_as_llama_cpp() {
+/// How far the engines are from float32 after some tokens.
+struct Distances {
+    n_tokens: usize,
+    ours: f64,
+    llama_cpp: f64,
+    /// Normalised mean square error over a sample of the whole vocabulary.
+    error: f64,
+}
+
+/// Every prompt and every position of the fixtures.
+fn all_distances(backend: &mut impl Backend) -> Vec<Distances> {
     let (exact, llama_cpp) = (fixture("smollm2-135m-f32.json"), fixture("smollm2-135m-q4_1.json"));
-    let mut backend = default_model().backend;
-    let short = exact["forward"].as_array().unwrap().iter().zip(llama_cpp["forward"].as_array().unwrap());
-    let long_ids = ids(&llama_cpp["long"]["ids"]);
-    let long = exact["long"].as_array().unwrap().iter().zip(llama_cpp["long"]["at"].as_array().unwrap());
-    let cases = short.map(|(exact, theirs)| (ids(&exact["ids"]), exact, theirs)).chain(long.map(|(exact, theirs)| {
-        assert_eq!(exact["n_tokens"], theirs["n_tokens"]);
-        (long_ids[..exact["n_tokens"].as_u64().unwrap() as usize].to_vec(), exact, theirs)
-    }));
-    let mut lengths = Vec::new();
-    for (ids, exact, theirs) in cases {
-        let ours = logits(&mut backend, &ids);
-        let (distance, llama_cpp_distance) = distances(&ours, exact, theirs);
-        let error = normalised_error(&ours, exact);
-        println!("{:5} tokens: rms {distance:.4}, llama.cpp {llama_cpp_distance:.4}; nmse {error:.2e}", ids.len());
-        lengths.push((ids.len(), distance, llama_cpp_distance, error));
+    let mut all = Vec::new();
+    let mut compare = |backend: &mut _, ids: &[u32], exact: &Value, theirs: &Value| {
+        let logits = logits(backend, ids);
+        let (ours, llama_cpp) = distances(&logits, exact, theirs);
+        let error = normalised_error(&logits, exact);
+        println!("{:5} tokens: rms {ours:.6}, llama.cpp {llama_cpp:.4}; nmse {error:.2e}", ids.len());
+        all.push(Distances { n_tokens: ids.len(), ours, llama_cpp, error });
+    };
+    for (exact, theirs) in exact["forward"].as_array().unwrap().iter().zip(llama_cpp["forward"].as_array().unwrap()) {
+        backend.truncate_kv(0);
+        compare(backend, &ids(&exact["ids"]), exact, theirs);
     }
-    assert_eq!(lengths.iter().map(|case| case.0).collect::<Vec<_>>(), [4, 5, 7, 16, 40, 300, 700, 1500]);
-    for (n, distance, llama_cpp_distance, error) in lengths {
-        assert!(distance <= llama_cpp_distance, "{n} tokens: {distance} from float32, llama.cpp {llama_cpp_distance}");
-        assert!(error < 1e-5, "{n} tokens: normalised mean square error {error}");
+    // One long text: each position goes on from the one before.
+    backend.truncate_kv(0);
+    let long = ids(&llama_cpp["long"]["ids"]);
+    let positions = exact["long"].as_array().unwrap().iter().zip(llama_cpp["long"]["at"].as_array().unwrap());
+    for (exact, theirs) in positions {
+        assert_eq!(exact["n_tokens"], theirs["n_tokens"]);
+        compare(backend, &long[..exact["n_tokens"].as_u64().unwrap() as usize], exact, theirs);
+    }
+    assert_eq!(all.iter().map(|case| case.n_tokens).collect::<Vec<_>>(), [4, 5, 7, 16, 40, 300, 700, 1500]);
+    all
+}
+
+#[test]
+fn logits_are_nearer_to_float32_than_llama_cpp_and_on_the_gpu_nearer_still() {
+    let cpu = all_distances(&mut default_model().backend);
+    for case in &cpu {
+        assert!(
+            case.ours <= case.llama_cpp,
+            "{} tokens: {} from float32, llama.cpp {}",
+            case.n_tokens,
+            case.ours,
+            case.llama_cpp
+        );
+        assert!(case.error < 1e-5, "{} tokens: normalised mean square error {}", case.n_tokens, case.error);
+    }
+    let mut gpu = block_on(async { gpu_backend(&open_gpu().await, &default_file(), 2048).await }).unwrap();
+    for (gpu, cpu) in all_distances(&mut gpu).iter().zip(&cpu) {
+        assert!(
+            gpu.ours <= cpu.ours,
+            "{} tokens: {} from float32 on the GPU, {} on the CPU",
+            gpu.n_tokens,
+            gpu.ours,
+            cpu.ours
+        );
     }
 }

@@ -1,11 +1,14 @@
-//! Tiny random llama models, every format and variant, against llama.cpp's logits. Runs natively and in the browser.
+//! Tiny random llama models, every format and variant, on both engines, against llama.cpp's logits. Runs natively and in the
+//! browser.
 
+#[path = "support/everywhere.rs"]
+#[macro_use]
+mod everywhere_macro;
 #[path = "support/model.rs"]
 mod model;
 
-use model::backend;
-use nucleus::backend::Backend;
-use nucleus::backend::cpu::CpuBackend;
+use model::{backend, gpu_backend, open_gpu};
+use nucleus::backend::{Backend, Logits, Wanted};
 use nucleus::gguf::Gguf;
 use serde_json::Value;
 
@@ -36,13 +39,25 @@ const MODELS: &[(&str, &[u8])] = models![
     "llama-bf16.gguf",
 ];
 
+/// Formats that the GPU engine leaves to the CPU engine.
+const CPU_ONLY: [&str; 2] = ["llama-q2_k.gguf", "llama-q3_k.gguf"];
+
 /// Positions that the longest case needs.
 const CONTEXT: usize = 64;
 
-fn logits(backend: &mut CpuBackend, ids: &[u32]) -> Vec<f32> {
-    let mut logits = Vec::new();
-    pollster::block_on(backend.forward(ids, Some(&mut logits))).unwrap();
-    logits
+everywhere![
+    cpu_logits_equal_llama_cpp_in_every_format_and_variant,
+    gpu_logits_equal_llama_cpp_in_every_format_and_variant,
+    gpu_refuses_formats_without_a_kernel_by_name,
+    load_refuses_a_scale_that_is_not_finite,
+    prefill_decode_and_truncation_agree,
+    forward_refuses_what_does_not_fit_and_stays_usable,
+];
+
+async fn logits(backend: &mut impl Backend, ids: &[u32]) -> Vec<f32> {
+    let mut logits = Logits::default();
+    backend.forward(ids, Some((Wanted::All, &mut logits))).await.unwrap();
+    logits.all
 }
 
 /// Σ (ours - expected)² / Σ expected².
@@ -52,27 +67,54 @@ fn normalised_error(ours: &[f32], expected: &[f64]) -> f64 {
     error / expected.iter().map(|expected| expected * expected).sum::<f64>()
 }
 
-#[cfg_attr(target_arch = "wasm32", wasm_bindgen_test::wasm_bindgen_test)]
-#[cfg_attr(not(target_arch = "wasm32"), test)]
-fn logits_equal_llama_cpp_in_every_format_and_variant() {
+/// Ids and llama.cpp's logits, for each case of a model.
+fn cases(name: &str) -> Vec<(Vec<u32>, Vec<f64>)> {
     let index: Value = serde_json::from_str(INDEX).unwrap();
-    let mut cases = 0;
-    for (name, file) in MODELS {
-        let expected = index["models"].as_array().unwrap().iter().find(|model| model["file"] == *name).unwrap();
-        for case in expected["cases"].as_array().unwrap() {
-            let ids: Vec<u32> = case["ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect();
-            let expected: Vec<f64> = case["logits"].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect();
-            let error = normalised_error(&logits(&mut backend(file.to_vec(), CONTEXT).unwrap(), &ids), &expected);
-            assert!(error < 1e-3, "{name}, {} tokens: normalised mean square error {error:.2e}", ids.len());
-            cases += 1;
-        }
-    }
-    assert_eq!(cases, 16 * 3);
+    let model = index["models"].as_array().unwrap().iter().find(|model| model["file"] == name).unwrap();
+    let case = |case: &Value| (model::ids(&case["ids"]), model::floats(&case["logits"]));
+    model["cases"].as_array().unwrap().iter().map(case).collect()
 }
 
-#[cfg_attr(target_arch = "wasm32", wasm_bindgen_test::wasm_bindgen_test)]
-#[cfg_attr(not(target_arch = "wasm32"), test)]
-fn load_refuses_a_scale_that_is_not_finite() {
+/// Every case of a model, each from an empty cache. Returns how many there were.
+async fn check(name: &str, backend: &mut impl Backend, tolerance: f64) -> usize {
+    let cases = cases(name);
+    for (ids, expected) in &cases {
+        backend.truncate_kv(0);
+        let error = normalised_error(&logits(backend, ids).await, expected);
+        assert!(error < tolerance, "{name}, {} tokens: normalised mean square error {error:.2e}", ids.len());
+    }
+    cases.len()
+}
+
+async fn cpu_logits_equal_llama_cpp_in_every_format_and_variant() {
+    let mut n = 0;
+    for (name, file) in MODELS {
+        n += check(name, &mut backend(file.to_vec(), CONTEXT).unwrap(), 1e-3).await;
+    }
+    assert_eq!(n, 16 * 3);
+}
+
+async fn gpu_logits_equal_llama_cpp_in_every_format_and_variant() {
+    let gpu = open_gpu().await;
+    let mut n = 0;
+    for (name, file) in MODELS.iter().filter(|(name, _)| !CPU_ONLY.contains(name)) {
+        // Activations stay f32 on the GPU: what is left is rounding.
+        n += check(name, &mut gpu_backend(&gpu, file, CONTEXT).await.unwrap(), 1e-10).await;
+    }
+    assert_eq!(n, 14 * 3);
+}
+
+async fn gpu_refuses_formats_without_a_kernel_by_name() {
+    let gpu = open_gpu().await;
+    for (name, file) in MODELS.iter().filter(|(name, _)| CPU_ONLY.contains(name)) {
+        let error = gpu_backend(&gpu, file, CONTEXT).await.err().unwrap();
+        assert_eq!(error.kind(), "unsupported-quantization");
+        let format = name.trim_start_matches("llama-").trim_end_matches(".gguf").to_uppercase();
+        assert!(error.to_string().contains(&format), "{error}");
+    }
+}
+
+async fn load_refuses_a_scale_that_is_not_finite() {
     let (_, file) = MODELS.iter().find(|(name, _)| *name == "llama-q4_1.gguf").unwrap();
     let gguf = Gguf::parse(file).unwrap();
     let tensor = gguf.tensor("blk.0.ffn_up.weight").unwrap();
@@ -87,55 +129,67 @@ fn load_refuses_a_scale_that_is_not_finite() {
     }
 }
 
-/// One pass, token by token, and after going back: the same bits wherever our own kernels compute, near enough where candle does.
-#[cfg_attr(target_arch = "wasm32", wasm_bindgen_test::wasm_bindgen_test)]
-#[cfg_attr(not(target_arch = "wasm32"), test)]
-fn prefill_decode_and_truncation_agree() {
+/// One pass, token by token, and after going back: the same bits wherever our own CPU kernels compute, near enough elsewhere.
+async fn prefill_decode_and_truncation_agree() {
+    let gpu = open_gpu().await;
     for (name, file) in MODELS {
-        let ids: Vec<u32> = (0..50).map(|i| i * 7 % 256).collect();
-        let mut backend = backend(file.to_vec(), CONTEXT).unwrap();
-        let at_once = logits(&mut backend, &ids);
-
-        backend.truncate_kv(0);
-        let mut one_by_one = Vec::new();
-        for id in &ids {
-            one_by_one = logits(&mut backend, &[*id]);
-        }
-        assert_eq!(backend.kv_len(), ids.len());
-
-        backend.truncate_kv(20);
-        logits(&mut backend, &[1, 2, 3]); // another continuation, forgotten again
-        backend.truncate_kv(20);
-        let after_truncation = logits(&mut backend, &ids[20..]);
-
+        let at_once = agree(name, &mut backend(file.to_vec(), CONTEXT).unwrap()).await;
         if ["llama-q4_0.gguf", "llama-q4_1.gguf", "llama-q8_0.gguf"].contains(name) {
+            let [at_once, one_by_one, after_truncation] = at_once;
             assert_eq!(one_by_one, at_once, "{name}");
             assert_eq!(after_truncation, at_once, "{name}");
         }
-        for other in [one_by_one, after_truncation] {
-            let expected: Vec<f64> = at_once.iter().map(|x| f64::from(*x)).collect();
-            let error = normalised_error(&other, &expected);
-            assert!(error < 1e-9, "{name}: normalised mean square error {error:.2e}");
+        if ["llama-q4_1.gguf", "llama-headdim.gguf", "llama-q6_k.gguf"].contains(name) {
+            agree(name, &mut gpu_backend(&gpu, file, CONTEXT).await.unwrap()).await;
         }
     }
 }
 
-#[cfg_attr(target_arch = "wasm32", wasm_bindgen_test::wasm_bindgen_test)]
-#[cfg_attr(not(target_arch = "wasm32"), test)]
-fn forward_refuses_what_does_not_fit_and_stays_usable() {
+/// Logits of the same 50 tokens, computed in three ways.
+async fn agree(name: &str, backend: &mut impl Backend) -> [Vec<f32>; 3] {
+    let ids: Vec<u32> = (0..50).map(|i| i * 7 % 256).collect();
+    let at_once = logits(backend, &ids).await;
+
+    backend.truncate_kv(0);
+    let mut one_by_one = Vec::new();
+    for id in &ids {
+        one_by_one = logits(backend, &[*id]).await;
+    }
+    assert_eq!(backend.kv_len(), ids.len());
+
+    backend.truncate_kv(20);
+    logits(backend, &[1, 2, 3]).await; // another continuation, forgotten again
+    backend.truncate_kv(20);
+    let after_truncation = logits(backend, &ids[20..]).await;
+
+    let expected: Vec<f64> = at_once.iter().map(|x| f64::from(*x)).collect();
+    for other in [&one_by_one, &after_truncation] {
+        let error = normalised_error(other, &expected);
+        assert!(error < 1e-9, "{name}: normalised mean square error {error:.2e}");
+    }
+    [at_once, one_by_one, after_truncation]
+}
+
+async fn forward_refuses_what_does_not_fit_and_stays_usable() {
     let (_, file) = MODELS.iter().find(|(name, _)| *name == "llama-q4_1.gguf").unwrap();
-    let mut backend = backend(file.to_vec(), 8).unwrap();
-    let expected = logits(&mut backend, &[1, 2, 3]);
+    refuses(&mut backend(file.to_vec(), 8).unwrap()).await;
+    refuses(&mut gpu_backend(&open_gpu().await, file, 8).await.unwrap()).await;
+}
+
+async fn refuses(backend: &mut impl Backend) {
+    let expected = logits(backend, &[1, 2, 3]).await;
     for (ids, kind) in [
         (vec![], "empty-prompt"),
         (vec![4; 6], "prompt-too-long"),
         (vec![4, 288], "bad-token"),
         (vec![u32::MAX], "bad-token"),
     ] {
-        let error = pollster::block_on(backend.forward(&ids, None)).unwrap_err();
+        let error = backend.forward(&ids, None).await.unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
         assert_eq!(backend.kv_len(), 3);
     }
     backend.truncate_kv(2);
-    assert_eq!(logits(&mut backend, &[3]), expected);
+    // One token by itself goes through other kernels on the GPU than three at once.
+    let expected: Vec<f64> = expected.iter().map(|x| f64::from(*x)).collect();
+    assert!(normalised_error(&logits(backend, &[3]).await, &expected) < 1e-9);
 }

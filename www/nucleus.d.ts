@@ -4,13 +4,13 @@
 // wrong type or range is refused by name with kind `bad-option`, an option that is not there yet with `unsupported-option`.
 //
 // Not there yet (refused unless the value says "off"):
-//   load:      backend 'webgpu', threads above 1, cache true
+//   load:      threads above 1, cache true
 //   generate:  messages, typicalP (1 is off), epsilonCutoff, etaCutoff, noRepeatNgramSize, minNewTokens (0 is off),
 //              logitBias ({} is off), suppress ([] is off), samplerOrder 'llama.cpp'
 //   renderChat
 
 export interface NucleusError extends Error {
-  /** Stable, kebab-case, for programs: `bad-option`, `unsupported-option`, `busy`, `no-model`, `not-gguf`, ... */
+  /** Stable, kebab-case, for programs: `bad-option`, `unsupported-option`, `busy`, `no-model`, `not-gguf`, `device-lost`, ... */
   kind: string
 }
 
@@ -18,7 +18,10 @@ export interface Nucleus {
   readonly version: string
   /** Resolves once the page can take calls. */
   readonly ready: Promise<void>
-  /** What is loaded, or null: before the first load, while another model loads, after `unload` or a crash. */
+  /**
+   * What is loaded, or null: before the first load, while another model loads, after `unload` or a crash. It changes when the
+   * GPU is lost: then the model runs on the CPU, and `backendReason` says why.
+   */
   readonly model: ModelInfo | null
 
   /**
@@ -36,7 +39,8 @@ export interface Nucleus {
   logits(ids: number[]): Promise<Float32Array>
   /**
    * One run. `onStep` is called for every token, in order, before the promise resolves. One run at a time: another one is
-   * refused with `busy`. A stopped run resolves, with `stopReason: 'cancelled'`.
+   * refused with `busy`. A stopped run resolves, with `stopReason: 'cancelled'`. When the GPU is lost a run rejects with kind
+   * `device-lost`; what it wrote stays on the page, and the next run works, on the CPU.
    */
   generate(options: GenerateOptions, onStep?: (step: Step) => void): Promise<Result>
   /**
@@ -58,7 +62,10 @@ export interface ChatMessage {
 }
 
 export interface LoadOptions {
-  /** Default 'auto'. Not there yet: 'webgpu'. */
+  /**
+   * Default 'auto': WebGPU where a hardware adapter holds the model and its self-test passes, otherwise the CPU. The choice on
+   * the page is for loads from the page.
+   */
   backend?: 'auto' | 'webgpu' | 'cpu'
   /** CPU threads. Not there yet: more than 1. */
   threads?: number
@@ -72,8 +79,8 @@ export interface LoadOptions {
 }
 
 export interface LoadProgress {
-  phase: 'download' | 'parse' | 'upload'
-  /** Bytes of the file in `download` and `upload`. Never above `total`. */
+  phase: 'download' | 'parse' | 'upload' | 'compile' | 'self-test'
+  /** Bytes of the file in `download` and `upload`, GPU programs in `compile`, else parts of the work. Never above `total`. */
   received: number
   /** null when the server does not say. */
   total: number | null
@@ -103,6 +110,8 @@ export interface ModelInfo {
   threads: number
   /** The GPU adapter; null on the CPU. */
   adapter: string | null
+  /** How the GPU did against the CPU engine at loading; null when it was not tried. */
+  selfTest: SelfTest | null
   /** Bytes of wasm memory after loading. */
   memoryBytes: number
   /** Files are not kept yet: always false. */
@@ -110,6 +119,24 @@ export interface ModelInfo {
   /** Milliseconds from the engine's taking up the request to the ready model. */
   loadMs: number
   hasChatTemplate: boolean
+}
+
+/** A short prompt through both engines; the CPU engine is the reference. */
+export interface SelfTest {
+  /** Normalised mean square error of the GPU's logits: sum of (gpu - cpu)^2 over sum of cpu^2. */
+  error: number
+  /** The largest `error` that passes. */
+  tolerance: number
+  /**
+   * Both engines find the same token likeliest, or the margin is too small to say; and the list of the likeliest tokens and the
+   * sums that the GPU makes are those of its logits.
+   */
+  sameTop: boolean
+  passed: boolean
+  /** Tokens of the prompt. */
+  nTokens: number
+  /** Milliseconds, both engines together. */
+  ms: number
 }
 
 export interface Token {
@@ -251,8 +278,30 @@ export interface Diagnostics {
   /** Bytes of wasm memory now. */
   memoryBytes: number
   model: ModelInfo | null
+  /** The GPU as it was found, in use or not; null when none was tried. */
+  gpu: GpuDiagnostics | null
   /** The last failed request. */
   lastError: { kind: string; message: string } | null
+}
+
+export interface GpuDiagnostics {
+  /** The adapter's name. */
+  adapter: string
+  /** It computes on the CPU. */
+  software: boolean
+  /** Features of the device, as WebGPU names them. */
+  features: string[]
+  /** Limits of the device, as WebGPU names them. */
+  limits: Record<string, number>
+  /** Bytes in the engine's buffers: weights, cache and scratch. */
+  bufferBytes: number
+  pipelines: number
+  /** Milliseconds from the first pipeline asked for to the last one ready. */
+  compileMs: number
+  dispatchesPerToken: number
+  selfTest: SelfTest | null
+  /** Why the GPU does not run the model, or no longer; null when it does. */
+  failure: string | null
 }
 
 declare global {

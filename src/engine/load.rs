@@ -3,7 +3,7 @@
 //! Invariant: the model in place goes before its successor's bytes come, so that only one is ever in memory.
 
 use super::{BUILD, Engine, Model, mail, memory_bytes};
-use crate::backend::cpu::CpuBackend;
+use crate::backend::{ChosenBackend, Stage};
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
 use crate::fetch::{self, Observer};
@@ -40,11 +40,11 @@ impl Engine {
         };
         self.mail.end();
         let bytes = bytes?;
-        if let Some(expected) = options.sha256 {
-            check_sha256(&bytes, &expected)?;
+        if let Some(expected) = &options.sha256 {
+            check_sha256(&bytes, expected)?;
         }
         report(id, LoadPhase::Parse, 0, None);
-        let model = build(id, source.file_name(), bytes, options.context_length, start)?;
+        let model = build(id, source.file_name(), bytes, &options, start).await?;
         let info = model.info.clone();
         self.model = Some(model);
         Ok(info)
@@ -87,6 +87,19 @@ impl Progress {
         Self { id, phase, reported: 0 }
     }
 
+    /// Like [`reached`](Self::reached), in a phase that may be new.
+    fn reached_in(&mut self, phase: LoadPhase, done: u64, total: u64) {
+        if phase != self.phase {
+            (self.phase, self.reported) = (phase, 0);
+        }
+        // Only bytes come in numbers too large to report each.
+        if phase == LoadPhase::Upload {
+            self.reached(done, Some(total));
+        } else {
+            report(self.id, phase, done, Some(total));
+        }
+    }
+
     fn reached(&mut self, received: u64, total: Option<u64>) {
         if received >= self.reported + REPORT_EVERY || Some(received) == total {
             self.reported = received;
@@ -95,13 +108,13 @@ impl Progress {
     }
 }
 
-fn build(id: u32, name: &str, bytes: Vec<u8>, context_length: Option<u32>, start: f64) -> Result<Model> {
+async fn build(id: u32, name: &str, bytes: Vec<u8>, options: &LoadOptions, start: f64) -> Result<Model> {
     let n_bytes = bytes.len() as u64;
     let gguf = Gguf::parse(&bytes)?;
     let config = ModelConfig::from_gguf(&gguf)?;
     let weights = Weights::from_gguf(&gguf, &config)?;
     let tokenizer = Tokenizer::from_metadata(&gguf.metadata, config.vocab_size)?;
-    let context_length = context(&config, context_length)?;
+    let context_length = context(&config, options.context_length)?;
 
     let mut info = ModelInfo {
         name: if config.name.is_empty() { name.into() } else { config.name.clone() },
@@ -115,8 +128,10 @@ fn build(id: u32, name: &str, bytes: Vec<u8>, context_length: Option<u32>, start
         embedding: config.n_embd as u32,
         heads: config.n_heads as u32,
         kv_heads: config.n_kv_heads as u32,
-        backend: "cpu".into(),
-        backend_reason: "The CPU engine is the only one in this version.".into(),
+        backend: String::new(),
+        backend_reason: String::new(),
+        adapter: None,
+        self_test: None,
         build: BUILD.into(),
         threads: 1,
         memory_bytes: 0,
@@ -126,12 +141,30 @@ fn build(id: u32, name: &str, bytes: Vec<u8>, context_length: Option<u32>, start
     };
     let plan = Plan::llama(config, weights);
     drop(gguf);
-    let mut upload = Progress::new(id, LoadPhase::Upload);
-    let backend = CpuBackend::load(plan, bytes, context_length, |done, total| upload.reached(done, Some(total)))?;
+    let mut progress = Progress::new(id, LoadPhase::Upload);
+    let report = |stage, done, total| progress.reached_in(phase(stage), done, total);
+    let backend = ChosenBackend::load(options.backend, plan, bytes, context_length, report).await?;
+    describe_backend(&mut info, &backend);
     info.kv_bytes_per_position = backend.kv_bytes_per_position() as u64;
     info.memory_bytes = memory_bytes();
     info.load_ms = now_ms() - start;
     Ok(Model { backend, tokenizer, info })
+}
+
+/// Says in `info` what runs the model.
+pub(super) fn describe_backend(info: &mut ModelInfo, backend: &ChosenBackend) {
+    info.backend = backend.name().into();
+    info.backend_reason = backend.reason().into();
+    info.adapter = backend.adapter().map(str::to_owned);
+    info.self_test = backend.self_test();
+}
+
+fn phase(stage: Stage) -> LoadPhase {
+    match stage {
+        Stage::Upload => LoadPhase::Upload,
+        Stage::Compile => LoadPhase::Compile,
+        Stage::SelfTest => LoadPhase::SelfTest,
+    }
 }
 
 /// The context to make room for: what was asked for, at most what the model was trained on.

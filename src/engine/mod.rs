@@ -10,7 +10,7 @@ mod load;
 mod mail;
 mod run;
 
-use crate::backend::cpu::CpuBackend;
+use crate::backend::ChosenBackend;
 use crate::error::{Error, Result};
 use crate::protocol::{Command, Diagnostics, Event, ModelInfo, TokenPiece};
 use crate::tokenizer::{TokenBytes, Tokenizer};
@@ -33,7 +33,7 @@ struct Engine {
 }
 
 struct Model {
-    backend: CpuBackend,
+    backend: ChosenBackend,
     tokenizer: Tokenizer,
     info: ModelInfo,
 }
@@ -82,14 +82,15 @@ impl Engine {
                 Ok(Event::Tokens(tokenizer.encode(&text, special)?.into_iter().map(piece).collect()))
             }
             Command::Detokenize { ids } => Ok(Event::Text(self.model()?.tokenizer.decode(&ids))),
-            Command::Diagnostics => Ok(Event::Diagnostics(Diagnostics {
+            Command::Diagnostics => Ok(Event::Diagnostics(Box::new(Diagnostics {
                 version: env!("CARGO_PKG_VERSION").into(),
                 build: BUILD.into(),
-                backend: "cpu".into(),
+                backend: self.model.as_ref().map_or("", |model| model.backend.name()).into(),
                 memory_bytes: memory_bytes(),
                 model: self.model.as_ref().map(|model| model.info.clone()),
+                gpu: self.model.as_ref().and_then(|model| model.backend.diagnostics().cloned()),
                 last_error: self.last_error.as_ref().map(|error| (error.kind().into(), error.to_string())),
-            })),
+            }))),
             // The mailbox has acted on these already; the rest is work, and goes through `handle`.
             _ => Ok(Event::Done),
         }

@@ -2,19 +2,25 @@
 //!
 //! Invariant: never more than its credit ahead; after Stop, at most the unit of work in progress is finished.
 
+use super::load::describe_backend;
 use super::{Engine, mail, no_model};
-use crate::backend::Backend;
-use crate::backend::cpu::{BATCH, CpuBackend};
+use crate::backend::{Backend, ChosenBackend, Logits, Wanted};
 use crate::error::{Error, Result};
 use crate::generate::{Limits, Progress, Session};
 use crate::protocol::{Credit, Event, GenerateOptions, Prompt, RunResult};
+use futures_channel::oneshot;
+use gloo_timers::callback::Timeout;
+
+/// How long to wait for what a device has to say of its end.
+const LAST_WORDS_MS: u32 = 100;
 
 impl Engine {
     pub(super) async fn generate(&mut self, id: u32, options: GenerateOptions, credit: Credit) -> Result<RunResult> {
+        self.leave_failed_gpu(id, None);
         self.mail.begin(id, credit);
         let result = self.run(id, options).await;
         self.mail.end();
-        result
+        self.settle(id, result).await
     }
 
     async fn run(&mut self, id: u32, options: GenerateOptions) -> Result<RunResult> {
@@ -23,7 +29,7 @@ impl Engine {
         let limits = Limits {
             context_length: model.info.context_length as usize,
             vocab_size: model.info.vocab_size as usize,
-            prefill_batch: BATCH,
+            prefill_batch: model.backend.prefill_batch(),
         };
         let mut session = Session::new(options, prompt, limits, model.tokenizer.eos())?;
         let mut steps = 0;
@@ -56,17 +62,19 @@ impl Engine {
 
     /// Logits of the last of `ids`, from an empty cache.
     pub(super) async fn logits(&mut self, id: u32, ids: &[u32]) -> Result<Vec<f32>> {
+        self.leave_failed_gpu(id, None);
         self.mail.begin(id, Credit::Unlimited);
         let logits = self.forward_all(ids).await;
         self.mail.end();
-        logits
+        self.settle(id, logits).await
     }
 
     async fn forward_all(&mut self, ids: &[u32]) -> Result<Vec<f32>> {
-        let mut logits = Vec::new();
+        let mut logits = Logits::default();
         self.backend()?.truncate_kv(0);
-        let (before, last) = ids.split_at(ids.len().saturating_sub(1) / BATCH * BATCH);
-        for batch in before.chunks(BATCH) {
+        let batch = self.backend()?.prefill_batch();
+        let (before, last) = ids.split_at(ids.len().saturating_sub(1) / batch * batch);
+        for batch in before.chunks(batch) {
             self.backend()?.forward(batch, None).await?;
             self.mail.tick().await;
             self.answer_mail();
@@ -74,13 +82,40 @@ impl Engine {
                 return Err(Error::Cancelled("The forward pass was stopped.".into()));
             }
         }
-        self.backend()?.forward(last, Some(&mut logits)).await?;
-        Ok(logits)
+        self.backend()?.forward(last, Some((Wanted::All, &mut logits))).await?;
+        Ok(logits.all)
     }
 
-    fn backend(&mut self) -> Result<&mut CpuBackend> {
+    /// Leaves a GPU that has failed meanwhile. A result that this has spoilt says how it failed.
+    async fn settle<T>(&mut self, id: u32, result: Result<T>) -> Result<T> {
+        if matches!(result, Err(Error::DeviceLost(_))) {
+            // Results are often missed some milliseconds before the browser says why.
+            sleep(LAST_WORDS_MS).await;
+        }
+        let failure = self.leave_failed_gpu(id, result.as_ref().err());
+        result.map_err(|error| failure.unwrap_or(error))
+    }
+
+    /// After a failure of the GPU (by itself, or in a call that ended with `error`) the model goes on on the CPU engine, and the
+    /// page hears so before it hears how request `id` ended. Returns the failure.
+    fn leave_failed_gpu(&mut self, id: u32, error: Option<&Error>) -> Option<Error> {
+        let model = self.model.as_mut()?;
+        let failure = model.backend.leave_failed_gpu(error)?;
+        describe_backend(&mut model.info, &model.backend);
+        mail::post(id, Event::Model(model.info.clone()));
+        Some(failure)
+    }
+
+    fn backend(&mut self) -> Result<&mut ChosenBackend> {
         Ok(&mut self.model.as_mut().ok_or_else(no_model)?.backend)
     }
+}
+
+async fn sleep(ms: u32) {
+    let (sender, receiver) = oneshot::channel::<()>();
+    Timeout::new(ms, || drop(sender)).forget();
+    // It ends by the sender's being dropped.
+    let _ = receiver.await;
 }
 
 /// The prompt's ids; text gets a BOS where the model wants one.

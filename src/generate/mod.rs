@@ -10,7 +10,7 @@ mod stop;
 mod text;
 mod validate;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Logits, Top};
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
 use crate::protocol::{Candidate, GenerateOptions, RunResult, StepMs, StepRecord, StopReason};
@@ -58,8 +58,8 @@ pub struct Session {
     ids: Vec<u32>,
     n_prompt: usize,
     sampler: Sampler,
-    /// Of the last position computed; `[vocab_size]`.
-    logits: Vec<f32>,
+    /// Of the last position computed: all, or what the sampler wanted.
+    logits: Logits,
     text: TextStream,
     speed: Speed,
     state: State,
@@ -93,7 +93,7 @@ impl Session {
         validate::prompt(&prompt_ids, &limits)?;
         let mut session = Session {
             sampler: Sampler::new(&options.sampling, limits.vocab_size)?,
-            logits: Vec::with_capacity(limits.vocab_size),
+            logits: Logits { all: Vec::with_capacity(limits.vocab_size), top: Top::default() },
             text: TextStream::new(&options.stop),
             speed: Speed::default(),
             eos: eos.to_vec(),
@@ -147,7 +147,7 @@ impl Session {
         let started = now_ms();
         if self.state == State::New {
             backend.truncate_kv(0);
-            backend.reserve_kv(self.max_len())?;
+            backend.reserve_kv(self.max_len()).await?;
             self.speed.start(started);
             self.state = State::Running;
         }
@@ -167,7 +167,7 @@ impl Session {
         if done < self.ids.len() {
             return Ok(Progress::Prefill { done, total: self.ids.len() });
         }
-        Ok(Progress::Step(Box::new(self.take_token(tokens)?)))
+        Ok(Progress::Step(Box::new(self.take_token(backend, tokens).await?)))
     }
 
     /// Computes the next batch of positions; the logits too when it is the last. Returns how many positions are in the cache.
@@ -182,7 +182,7 @@ impl Session {
         })?;
         let batch = &todo[..todo.len().min(self.limits.prefill_batch)];
         let is_last = batch.len() == todo.len();
-        backend.forward(batch, is_last.then_some(&mut self.logits)).await?;
+        backend.forward(batch, is_last.then_some((self.sampler.wanted(), &mut self.logits))).await?;
 
         let ms = now_ms() - started;
         step.n_positions += batch.len();
@@ -195,13 +195,22 @@ impl Session {
     }
 
     /// Samples from the logits, and applies the stop rules to the token.
-    fn take_token<T: TokenBytes>(&mut self, tokens: &T) -> Result<StepRecord> {
+    async fn take_token<B: Backend, T: TokenBytes>(&mut self, backend: &mut B, tokens: &T) -> Result<StepRecord> {
         let started = now_ms();
         let position = self.ids.len();
         let index = position - self.n_prompt;
         let forced = self.options.force_ids.get(index).copied();
         let n_candidates = usize::try_from(self.options.candidates).unwrap_or(usize::MAX);
-        let sampled = self.sampler.sample(&self.logits, &self.ids, n_candidates, forced)?;
+        let mut readback = 0.0;
+        let sampled = match self.sampler.sample(&self.logits, &self.ids, n_candidates, forced)? {
+            Some(sampled) => sampled,
+            None => {
+                let asked = now_ms();
+                backend.read_all(&mut self.logits).await?;
+                readback = now_ms() - asked;
+                self.sampler.sample(&self.logits, &self.ids, n_candidates, forced)?.ok_or_else(no_logits)?
+            }
+        };
         self.ids.push(sampled.id);
         let text = self.apply_stop_rules(tokens.text_bytes(sampled.id), sampled.id);
 
@@ -210,7 +219,8 @@ impl Session {
         let candidates =
             candidates.into_iter().map(|c| Candidate { bytes: tokens.token_bytes(c.id).to_vec(), ..c }).collect();
         let ended = now_ms();
-        work.ms.sample = ended - started;
+        work.ms.readback = readback;
+        work.ms.sample = ended - started - readback;
         work.ms.total += ended - started;
         self.speed.add_token(ended);
         Ok(StepRecord {
@@ -280,6 +290,10 @@ impl Session {
             decode_tokens_per_s: self.speed.decode_tokens_per_s(),
         }
     }
+}
+
+fn no_logits() -> Error {
+    Error::Backend("The backend read back no logits; expected one for each entry of the vocabulary.".into())
 }
 
 fn to_usize(n: u32) -> usize {

@@ -4,11 +4,13 @@
 //! `window.nucleus` alike.
 
 mod exercise;
+mod link;
 
 use super::api;
 use super::client::{Client, unexpected};
 use super::convert;
 use super::dom::{self, on};
+use super::engine_line::EngineLine;
 use super::form::{Form, Situation, prompt_text};
 use super::options::Pace;
 use super::picker::{ModelSource, Picker};
@@ -23,7 +25,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
 use wasm_bindgen::JsValue;
 use wasm_bindgen_futures::spawn_local;
-use web_sys::{KeyboardEvent, Url, UrlSearchParams};
+use web_sys::{KeyboardEvent, Url};
 
 pub struct App {
     pub client: Client,
@@ -31,6 +33,7 @@ pub struct App {
     runs: Rc<Runs>,
     form: Form,
     picker: Rc<Picker>,
+    engine_line: EngineLine,
     model: RefCell<Option<ModelInfo>>,
     /// The load in progress.
     loading: RefCell<Option<Loading>>,
@@ -70,6 +73,7 @@ pub fn start() {
             runs,
             form: Form::new(),
             picker: Picker::new(choose),
+            engine_line: EngineLine::new(),
             model: RefCell::default(),
             loading: RefCell::default(),
             is_starting: Cell::new(false),
@@ -102,6 +106,12 @@ impl App {
                 app.stage.fail(&Error::EngineFailed("Its worker ended unexpectedly.".into()));
             }
         });
+        let app = Rc::downgrade(self);
+        self.client.on_model(move |info| {
+            if let Some(app) = app.upgrade() {
+                app.move_model(info);
+            }
+        });
         let app = Rc::clone(self);
         on(&self.form.generate, "click", move |_: web_sys::Event| app.generate_shown());
         let app = Rc::clone(self);
@@ -128,24 +138,6 @@ impl App {
         });
     }
 
-    /// `?model=URL&prompt=TEXT&autoload=1`
-    fn follow_link(self: &Rc<Self>) {
-        let search = dom::window().location().search().unwrap_or_default();
-        let Ok(link) = UrlSearchParams::new_with_str(&search) else { return };
-        if let Some(prompt) = link.get("prompt") {
-            self.form.set_prompt(&prompt);
-        }
-        let model = link.get("model");
-        if let Some(url) = &model {
-            self.picker.set_url(url);
-        }
-        if link.get("autoload").as_deref() == Some("1") {
-            let source = model.map_or_else(ModelSource::offered, ModelSource::Url);
-            let app = Rc::clone(self);
-            spawn_local(async move { app.load_shown(source).await });
-        }
-    }
-
     fn refresh(&self) {
         self.form.refresh(Situation {
             has_model: self.model.borrow().is_some(),
@@ -161,8 +153,21 @@ impl App {
             convert::put(object, "model", info);
         }
         self.picker.show(model.as_ref());
+        self.engine_line.show(model.as_ref());
         *self.model.borrow_mut() = model;
         self.refresh();
+    }
+
+    /// The model in place runs elsewhere from now on. A run that this ends says so itself, by its error; otherwise the status
+    /// line does. News of a model that is gone is none.
+    fn move_model(&self, info: ModelInfo) {
+        if self.model.borrow().is_none() || self.loading.borrow().is_some() {
+            return;
+        }
+        if self.runs.state() == RunState::Idle {
+            self.stage.say(&info.backend_reason);
+        }
+        self.set_model(Some(with_short_name(info)));
     }
 
     /// Loads a model and says how that went; a run in progress is stopped first, and the model before is gone from the start.
@@ -231,7 +236,7 @@ impl App {
                 }
             });
             match receiver.await {
-                Ok(Event::Loaded(info)) => Ok(ModelInfo { name: shortened(&info.name), ..info }),
+                Ok(Event::Loaded(info)) => Ok(with_short_name(info)),
                 Ok(Event::Failed(error)) => Err(error),
                 Ok(other) => Err(unexpected(&other)),
                 Err(oneshot::Canceled) => Err(Error::EngineFailed("It dropped the load without an answer.".into())),
@@ -320,8 +325,11 @@ impl App {
     }
 
     async fn load_shown(self: &Rc<Self>, source: ModelSource) {
-        // `load` has said how it went.
-        let _ = self.load(source, LoadOptions::default(), None).await;
+        match self.picker.options() {
+            // `load` says how it went.
+            Ok(options) => drop(self.load(source, options, None).await),
+            Err(error) => self.stage.fail(&error),
+        }
     }
 
     /// Moves the KV cache of the run in progress to where the switch is. The exercise measures both modes by itself.
@@ -398,6 +406,11 @@ impl App {
             }
         });
     }
+}
+
+/// A file may call its model anything, at any length.
+fn with_short_name(info: ModelInfo) -> ModelInfo {
+    ModelInfo { name: shortened(&info.name), ..info }
 }
 
 /// The worker has its own base address: what the reader or a caller wrote is meant relative to the page.

@@ -2,12 +2,13 @@
 //!
 //! A request is a postcard-encoded [`Request`] in a `Uint8Array`, posted as the array `[bytes]` or `[bytes, blob]`; a reply is a
 //! `Uint8Array` with a [`Reply`]. The worker posts the string `"ready"` once it listens: a module worker loses what arrives
-//! before. When it crashes, every open request fails with `engine-failed` and the next request starts a fresh worker.
+//! before. When it crashes, every open request fails with `engine-failed` and the next request starts a fresh worker. A `Model`
+//! event is news for the page, whatever request it comes under: it goes to [`Client::on_model`], not to the request's listener.
 //!
 //! Invariant: knows messages and their numbers, not what they mean; no DOM.
 
 use crate::error::{Error, Result};
-use crate::protocol::{Command, Event, READY, Reply, Request};
+use crate::protocol::{Command, Event, ModelInfo, READY, Reply, Request};
 use futures_channel::oneshot;
 use js_sys::{Array, Uint8Array};
 use std::{
@@ -21,6 +22,9 @@ use web_sys::{Blob, ErrorEvent, MessageEvent, Worker, WorkerOptions, WorkerType}
 /// Called with every event of one request; the last one is `Failed` or ends the request otherwise.
 type Listener = Box<dyn FnMut(Event)>;
 
+/// Called with the model that runs elsewhere.
+type ModelListener = Box<dyn Fn(ModelInfo)>;
+
 #[derive(Clone)]
 pub struct Client {
     inner: Rc<Inner>,
@@ -31,6 +35,7 @@ struct Inner {
     next_id: Cell<u32>,
     open: RefCell<HashMap<u32, Listener>>,
     on_crash: RefCell<Option<Box<dyn Fn()>>>,
+    on_model: RefCell<Option<ModelListener>>,
     /// The same for every worker, so that a crash never drops the closure that reports it.
     on_message: Closure<dyn FnMut(MessageEvent)>,
     on_error: Closure<dyn FnMut(web_sys::Event)>,
@@ -51,6 +56,7 @@ impl Client {
                 next_id: Cell::new(1),
                 open: RefCell::default(),
                 on_crash: RefCell::default(),
+                on_model: RefCell::default(),
                 on_message: Closure::new(move |event: MessageEvent| {
                     if let Some(inner) = on_message.upgrade() {
                         inner.receive(&event.data());
@@ -74,6 +80,11 @@ impl Client {
     /// Called after a crash has failed the open requests.
     pub fn on_crash(&self, callback: impl Fn() + 'static) {
         *self.inner.on_crash.borrow_mut() = Some(Box::new(callback));
+    }
+
+    /// Called when the model in place runs elsewhere from now on.
+    pub fn on_model(&self, callback: impl Fn(ModelInfo) + 'static) {
+        *self.inner.on_model.borrow_mut() = Some(Box::new(callback));
     }
 
     /// Posts a command; its events go to `listener` until the last one. Returns the request's number.
@@ -111,7 +122,7 @@ impl Client {
 
 /// True for events after which a request has no more.
 pub fn is_last(event: &Event) -> bool {
-    !matches!(event, Event::Progress(_) | Event::Prefill { .. } | Event::Step(_))
+    !matches!(event, Event::Progress(_) | Event::Model(_) | Event::Prefill { .. } | Event::Step(_))
 }
 
 /// What to say when an answer is of another kind than its request allows.
@@ -174,6 +185,12 @@ impl Inner {
         let Some(Ok(Reply { id, event })) = decoded else {
             return self.crash("The engine sent a message that cannot be read.");
         };
+        if let Event::Model(info) = event {
+            if let Some(on_model) = self.on_model.borrow().as_ref() {
+                on_model(info);
+            }
+            return;
+        }
         // Taken out while it runs: a listener may open further requests.
         let Some(mut listener) = self.open.borrow_mut().remove(&id) else { return };
         let is_last = is_last(&event);

@@ -4,7 +4,9 @@
 
 use super::options::Value;
 use crate::error::Error;
-use crate::protocol::{Diagnostics, LoadPhase, LoadProgress, ModelInfo, RunResult, StepRecord, TokenPiece};
+use crate::protocol::{
+    Diagnostics, GpuDiagnostics, LoadPhase, LoadProgress, ModelInfo, RunResult, SelfTest, StepRecord, TokenPiece,
+};
 use js_sys::{Array, Object, Reflect, Uint8Array};
 use wasm_bindgen::{JsCast, prelude::*};
 
@@ -87,6 +89,8 @@ pub fn progress(progress: &LoadProgress) -> Object {
         LoadPhase::Download => "download",
         LoadPhase::Parse => "parse",
         LoadPhase::Upload => "upload",
+        LoadPhase::Compile => "compile",
+        LoadPhase::SelfTest => "self-test",
     };
     put(&object, "phase", phase);
     put(&object, "received", progress.received as f64);
@@ -111,11 +115,23 @@ pub fn model_info(info: &ModelInfo) -> Object {
     put(&object, "backendReason", &info.backend_reason);
     put(&object, "build", &info.build);
     put(&object, "threads", info.threads);
-    put(&object, "adapter", JsValue::NULL);
+    put(&object, "adapter", info.adapter.as_ref().map_or(JsValue::NULL, JsValue::from));
+    put(&object, "selfTest", info.self_test.as_ref().map_or(JsValue::NULL, |test| self_test(test).into()));
     put(&object, "memoryBytes", info.memory_bytes as f64);
     put(&object, "fromCache", false);
     put(&object, "loadMs", info.load_ms);
     put(&object, "hasChatTemplate", info.has_chat_template);
+    object
+}
+
+fn self_test(test: &SelfTest) -> Object {
+    let object = Object::new();
+    put(&object, "error", test.error);
+    put(&object, "tolerance", test.tolerance);
+    put(&object, "sameTop", test.same_top);
+    put(&object, "passed", test.passed);
+    put(&object, "nTokens", test.n_tokens);
+    put(&object, "ms", test.ms);
     object
 }
 
@@ -153,6 +169,7 @@ pub fn diagnostics(diagnostics: &Diagnostics) -> Object {
     put(&object, "backend", &diagnostics.backend);
     put(&object, "memoryBytes", diagnostics.memory_bytes as f64);
     put(&object, "model", diagnostics.model.as_ref().map_or(JsValue::NULL, |info| model_info(info).into()));
+    put(&object, "gpu", diagnostics.gpu.as_ref().map_or(JsValue::NULL, |found| gpu(found).into()));
     let last_error = diagnostics.last_error.as_ref().map(|(kind, message)| {
         let object = Object::new();
         put(&object, "kind", kind);
@@ -160,6 +177,25 @@ pub fn diagnostics(diagnostics: &Diagnostics) -> Object {
         object
     });
     put(&object, "lastError", last_error.map_or(JsValue::NULL, Into::into));
+    object
+}
+
+fn gpu(gpu: &GpuDiagnostics) -> Object {
+    let limits = Object::new();
+    for (name, limit) in &gpu.limits {
+        put(&limits, name, *limit as f64);
+    }
+    let object = Object::new();
+    put(&object, "adapter", &gpu.adapter);
+    put(&object, "software", gpu.software);
+    put(&object, "features", gpu.features.iter().map(JsValue::from).collect::<Array>());
+    put(&object, "limits", limits);
+    put(&object, "bufferBytes", gpu.buffer_bytes as f64);
+    put(&object, "pipelines", gpu.pipelines);
+    put(&object, "compileMs", gpu.compile_ms);
+    put(&object, "dispatchesPerToken", gpu.dispatches_per_token);
+    put(&object, "selfTest", gpu.self_test.as_ref().map_or(JsValue::NULL, |test| self_test(test).into()));
+    put(&object, "failure", gpu.failure.as_ref().map_or(JsValue::NULL, JsValue::from));
     object
 }
 

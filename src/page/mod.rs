@@ -1,13 +1,14 @@
 //! The page: everything on the main thread. It starts the engine worker, shows what it sends, and is `window.nucleus`.
 //!
-//! Reading order: [`words`], [`sentence`], [`ladder`], [`race`], [`download`] and [`pacing`] turn records into what is shown, and
-//! [`options`] turns what was asked for into protocol structs; all of these are pure and tested natively. The rest is browser
-//! glue: `client` talks to the worker, `run` paces one run, `app` ties controls and views together, `api` is the JavaScript
+//! Reading order: [`words`], [`about`], [`sentence`], [`ladder`], [`race`], [`download`] and [`pacing`] turn records into what is
+//! shown, and [`options`] turns what was asked for into protocol structs; all of these are pure and tested natively. The rest is
+//! browser glue: `client` talks to the worker, `run` paces one run, `app` ties controls and views together, `api` is the JavaScript
 //! face.
 //!
 //! Invariant: nothing here sees a tensor or a model byte, and text from models, files and links reaches the document through
 //! text nodes only.
 
+pub mod about;
 pub mod download;
 pub mod ladder;
 pub mod options;
@@ -30,6 +31,8 @@ mod convert;
 mod cumulative;
 #[cfg(target_arch = "wasm32")]
 mod dom;
+#[cfg(target_arch = "wasm32")]
+mod engine_line;
 #[cfg(target_arch = "wasm32")]
 mod form;
 #[cfg(target_arch = "wasm32")]

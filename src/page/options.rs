@@ -6,7 +6,7 @@
 //! Invariant: pure; it sees [`Value`]s, so that every rule is tested natively.
 
 use crate::error::{Error, Result};
-use crate::protocol::{GenerateOptions, LoadOptions, Prompt, SamplingOptions};
+use crate::protocol::{BackendChoice, GenerateOptions, LoadOptions, Prompt, SamplingOptions};
 
 /// A JavaScript value, as far as options need it.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,7 +83,11 @@ pub fn generate(options: Value, seed: u64) -> Result<(GenerateOptions, Pace)> {
 /// `load`'s options, without `onProgress`, which is only checked to be a function.
 pub fn load(options: Value) -> Result<LoadOptions> {
     let mut fields = Fields::of("load", options)?;
-    fields.choice("backend", &["auto", "cpu"], &["webgpu"])?;
+    let backend = match fields.choice("backend", &["auto", "webgpu", "cpu"], &[])? {
+        Some("webgpu") => BackendChoice::WebGpu,
+        Some("cpu") => BackendChoice::Cpu,
+        _ => BackendChoice::Auto,
+    };
     if let Some(n_threads) = fields.whole("threads", 1, u32::MAX)?
         && n_threads > 1
     {
@@ -99,7 +103,7 @@ pub fn load(options: Value) -> Result<LoadOptions> {
         Some(other) => return Err(wrong("onProgress", &other, "a function")),
     }
     fields.finish()?;
-    Ok(LoadOptions { context_length, sha256 })
+    Ok(LoadOptions { backend, context_length, sha256 })
 }
 
 /// `tokenize`'s options: whether control tokens in the text are parsed.
@@ -108,6 +112,11 @@ pub fn tokenize(options: Value) -> Result<bool> {
     let special = fields.flag("special")?.unwrap_or(false);
     fields.finish()?;
     Ok(special)
+}
+
+/// `load`'s options with nothing but a backend, by its name in the API: what the page's own control and its link ask for.
+pub fn load_on(backend: &str) -> Result<LoadOptions> {
+    load(Value::Object(vec![("backend".to_owned(), Value::Text(backend.to_owned()))]))
 }
 
 /// A list of token ids that is an argument of its own.

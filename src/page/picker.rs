@@ -1,16 +1,22 @@
-//! Where a model comes from: the offered one, a local file by button or drop, a URL. And how far its loading is.
+//! Where a model comes from: the offered one, a local file by button or drop, a URL. Where it is to run, and how far its loading
+//! is.
 //!
 //! Invariant: says what the reader chose; loads nothing itself.
 
 use super::dom::{self, TextCell, by_id, on};
 use super::download::Download;
-use super::words::{bytes, count, parameters};
+use super::words::bytes;
+use super::{about, options};
 use crate::clock::now_ms;
-use crate::protocol::{LoadPhase, LoadProgress, ModelInfo};
+use crate::error::Result;
+use crate::protocol::{LoadOptions, LoadPhase, LoadProgress, ModelInfo};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use wasm_bindgen::JsCast;
-use web_sys::{Blob, DragEvent, Event, File, HtmlButtonElement, HtmlElement, HtmlInputElement, HtmlProgressElement};
+use web_sys::{
+    Blob, DragEvent, Event, File, HtmlButtonElement, HtmlElement, HtmlInputElement, HtmlProgressElement,
+    HtmlSelectElement,
+};
 
 /// What the page offers, relative to itself; `cargo xtask model` puts it there.
 const DEFAULT_URL: &str = "models/SmolLM2-135M-Instruct.Q4_1.gguf";
@@ -40,11 +46,10 @@ pub struct Picker {
     url: HtmlInputElement,
     buttons: [HtmlButtonElement; 2],
     file: HtmlInputElement,
+    backend: HtmlSelectElement,
     loading: HtmlElement,
     bar: HtmlProgressElement,
     progress_text: TextCell,
-    backend: TextCell,
-    backend_reason: TextCell,
     download: Cell<Download>,
     /// Name of the file that was last chosen: what a model calls itself is often obscure.
     file_name: RefCell<String>,
@@ -53,8 +58,6 @@ pub struct Picker {
 impl Picker {
     /// `choose` is called with every choice of the reader.
     pub fn new(choose: impl Fn(ModelSource) + 'static) -> Rc<Self> {
-        let backend: HtmlElement = by_id("backend");
-        let summary = backend.query_selector("summary").ok().flatten().expect("#backend has a summary");
         let this = Rc::new(Self {
             panel: by_id("picker"),
             toggle: by_id("model"),
@@ -62,11 +65,10 @@ impl Picker {
             url: by_id("model-url"),
             buttons: [by_id("load-default"), by_id("load")],
             file: by_id("model-file"),
+            backend: by_id("load-backend"),
             loading: by_id("loading"),
             bar: by_id("progress"),
             progress_text: TextCell::of_id("progress-text"),
-            backend: TextCell::new(&summary),
-            backend_reason: TextCell::of_id("backend-reason"),
             download: Cell::default(),
             file_name: RefCell::default(),
         });
@@ -100,6 +102,18 @@ impl Picker {
         self.url.set_value(url);
     }
 
+    /// What the next load is to be asked for: the choice of where it runs.
+    pub fn options(&self) -> Result<LoadOptions> {
+        options::load_on(&self.backend.value())
+    }
+
+    /// Chooses where the next model is to run. Refused where [`options::load_on`] refuses it.
+    pub fn set_backend(&self, backend: &str) -> Result<()> {
+        options::load_on(backend)?;
+        self.backend.set_value(backend);
+        Ok(())
+    }
+
     pub fn set_open(&self, is_open: bool) {
         self.panel.set_hidden(!is_open);
         dom::set(&self.toggle, "aria-expanded", if is_open { "true" } else { "false" });
@@ -126,19 +140,10 @@ impl Picker {
             }
             _ => self.bar.remove_attribute("value").expect("the attribute is a valid name"),
         }
-        let of_total = progress.total.map_or(String::new(), |total| format!(" of {}", bytes(total)));
-        let text = match progress.phase {
-            LoadPhase::Download => {
-                let mut download = self.download.get();
-                let rate = download.bytes_per_s(received, now_ms());
-                self.download.set(download);
-                let rate = rate.map_or(String::new(), |rate| format!(", {}/s", bytes(rate as u64)));
-                format!("Downloading: {}{of_total}{rate}", bytes(received))
-            }
-            LoadPhase::Parse => "Reading the file's header".to_owned(),
-            LoadPhase::Upload => format!("Preparing the weights: {}{of_total}", bytes(received)),
-        };
-        self.progress_text.set(&text);
+        let mut download = self.download.get();
+        let rate = (progress.phase == LoadPhase::Download).then(|| download.bytes_per_s(received, now_ms())).flatten();
+        self.download.set(download);
+        self.progress_text.set(&about::loading(progress, rate));
     }
 
     /// Loading ended: with a model, the panel makes room.
@@ -149,28 +154,13 @@ impl Picker {
         self.show(model);
     }
 
-    /// Says which model is there and what runs it.
+    /// Says which model is there.
     pub fn show(&self, model: Option<&ModelInfo>) {
         let Some(model) = model else {
-            self.toggle_text.set("No model yet");
-            self.backend.set("Engine: no model");
-            self.backend_reason.set("Nothing runs yet. When a model is loaded, this says what runs it, and why.");
-            return;
+            return self.toggle_text.set("No model yet");
         };
         let name = model_name(&self.file_name.borrow(), model);
         self.toggle_text.set(&format!("{name} · {} · {}", model.quantization, bytes(model.bytes)));
-        let threads = count(model.threads.into(), "thread");
-        self.backend.set(&format!("{} · {threads}", model.backend.to_uppercase()));
-        self.backend_reason.set(&format!(
-            "{} Build: {}. The model, “{}”: {} parameters, {} layers, context of {}, {} of memory.",
-            model.backend_reason,
-            model.build,
-            model.name,
-            parameters(model.parameters),
-            model.layers,
-            count(model.context_length.into(), "token"),
-            bytes(model.memory_bytes)
-        ));
     }
 
     fn set_enabled(&self, is_enabled: bool) {
@@ -178,6 +168,7 @@ impl Picker {
             button.set_disabled(!is_enabled);
         }
         self.file.set_disabled(!is_enabled);
+        self.backend.set_disabled(!is_enabled);
     }
 }
 

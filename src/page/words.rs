@@ -119,6 +119,20 @@ pub fn rate(tokens_per_s: f64) -> String {
     }
 }
 
+/// A very small or large number to one figure: `3.4e-10` -> `3·10⁻¹⁰`; `0` stays `0`.
+pub fn power_of_ten(x: f64) -> String {
+    if x == 0.0 || !x.is_finite() {
+        return x.to_string();
+    }
+    let text = format!("{x:.0e}");
+    let (figure, exponent) = text.split_once('e').expect("`e` notation has an exponent");
+    let raised = exponent.chars().map(|c| match c.to_digit(10) {
+        Some(digit) => ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'][digit as usize],
+        None => '⁻',
+    });
+    format!("{figure}·10{}", raised.collect::<String>())
+}
+
 /// Bytes in decimal units, as file managers and download pages count: `98.4 MB`.
 pub fn bytes(n: u64) -> String {
     let n = n as f64;
@@ -179,6 +193,10 @@ pub fn explain(error: &Error) -> String {
         }
         Error::Cancelled(_) => ("Stopped.", ""),
         Error::Backend(_) => ("The computation failed.", "Try again; if it stays, reload the page."),
+        Error::DeviceLost(_) => (
+            "The GPU stopped working.",
+            "The text so far is kept, and the model now runs on the CPU engine: press Generate.",
+        ),
         Error::EngineFailed(_) => ("The engine stopped.", "Load the model again: a fresh engine starts with it."),
         _ => ("The file was refused.", "It may be damaged, or not made for this program: choose another."),
     };
@@ -245,6 +263,10 @@ mod tests {
         assert_eq!(bytes(98_400_000).replace('\u{a0}', " "), "98 MB");
         assert_eq!(milliseconds(5.94).replace('\u{a0}', " "), "5.94 ms");
         assert_eq!(milliseconds(10_400.0).replace('\u{a0}', " "), "10.4 s");
+        assert_eq!(power_of_ten(3.4e-10), "3·10⁻¹⁰");
+        assert_eq!(power_of_ten(9.7e-7), "1·10⁻⁶", "rounding carries into the exponent");
+        assert_eq!(power_of_ten(2.0), "2·10⁰");
+        assert_eq!(power_of_ten(0.0), "0");
         assert_eq!(parameters(134_515_008).replace('\u{a0}', " "), "135 M");
     }
 
@@ -253,6 +275,10 @@ mod tests {
         let text = explain(&Error::HttpStatus("The server answered 404.".into()));
         assert!(text.contains("The server answered 404.") && text.ends_with("or open a local file."), "{text}");
         assert_eq!(explain(&Error::Cancelled("The run was stopped.".into())), "Stopped. The run was stopped.");
+        let text = explain(&Error::DeviceLost("The browser says: the device was destroyed.".into()));
+        for part in ["The GPU stopped working.", "the device was destroyed", "text so far is kept", "CPU", "Generate"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
         let text = explain(&Error::UnsupportedQuantization("A tensor is in IQ4_XS.".into()));
         for format in "F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K".split(' ') {
             assert!(text.contains(format), "{format}: {text}");

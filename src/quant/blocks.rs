@@ -82,9 +82,9 @@ fn fill<const N: usize>(out: &mut [f32], bytes: &[u8], value: impl Fn([u8; N]) -
     }
 }
 
-/// A tensor's blocks as candle holds them: a copy, since candle wants its blocks aligned and its own. Errors: `too-large`.
-pub fn to_candle(ty: GgmlType, bytes: &[u8]) -> Result<Box<dyn QuantizedType>> {
-    let dtype = match ty {
+/// The same format, as candle calls it.
+pub fn candle_type(ty: GgmlType) -> GgmlDType {
+    match ty {
         GgmlType::F32 => GgmlDType::F32,
         GgmlType::F16 => GgmlDType::F16,
         GgmlType::BF16 => GgmlDType::BF16,
@@ -98,7 +98,12 @@ pub fn to_candle(ty: GgmlType, bytes: &[u8]) -> Result<Box<dyn QuantizedType>> {
         GgmlType::Q4K => GgmlDType::Q4K,
         GgmlType::Q5K => GgmlDType::Q5K,
         GgmlType::Q6K => GgmlDType::Q6K,
-    };
+    }
+}
+
+/// A tensor's blocks as candle holds them: a copy, since candle wants its blocks aligned and its own. Errors: `too-large`.
+pub fn to_candle(ty: GgmlType, bytes: &[u8]) -> Result<Box<dyn QuantizedType>> {
+    let dtype = candle_type(ty);
     let too_large = |_| Error::TooLarge(format!("There is no memory for a tensor of {} bytes.", bytes.len()));
     let n_words = bytes.len().div_ceil(8);
     let mut words = Vec::new();

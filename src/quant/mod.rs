@@ -3,8 +3,11 @@
 //! Invariant: the reference for every bit layout; only the packed kernels of `backend/cpu/matmul` read blocks without it.
 
 mod blocks;
+pub mod units;
 
-pub use blocks::{BlockParts, block_parts, candle_error, dequantize_row, packed_fields, scales_are_finite, to_candle};
+pub use blocks::{
+    BlockParts, block_parts, candle_error, candle_type, dequantize_row, packed_fields, scales_are_finite, to_candle,
+};
 
 /// A GGML tensor type that this engine can compute with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -74,6 +77,11 @@ impl GgmlType {
     /// The type with this number in a GGUF file, if this engine can compute with it.
     pub fn from_number(number: u32) -> Option<Self> {
         FORMATS.iter().find(|row| row.1 == number).map(|row| row.0)
+    }
+
+    /// The number of this type in a GGUF file.
+    pub fn number(self) -> u32 {
+        self.row().1
     }
 
     /// The name of a type that exists but is not supported.

@@ -8,37 +8,54 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 /// ChaCha with 8 rounds, its key spread from the 64-bit seed by `SeedableRng::seed_from_u64` (PCG32), block counter and
 /// stream 0. Each u is the upper 53 bits of the next little-endian 64-bit word, times 2^-53: uniform in [0, 1).
-pub(super) struct Draws(ChaCha8Rng);
+pub(super) struct Draws {
+    rng: ChaCha8Rng,
+    u: f64,
+}
 
 impl Draws {
     pub fn new(seed: u64) -> Draws {
-        Draws(ChaCha8Rng::seed_from_u64(seed))
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        Draws { u: uniform(&mut rng), rng }
     }
 
-    pub fn next_u(&mut self) -> f64 {
-        const TWO_POW_MINUS_53: f64 = 1.0 / (1u64 << 53) as f64;
-        (self.0.next_u64() >> 11) as f64 * TWO_POW_MINUS_53
+    /// The number of this step: the same until [`advance`](Self::advance).
+    pub fn u(&self) -> f64 {
+        self.u
+    }
+
+    pub fn advance(&mut self) {
+        self.u = uniform(&mut self.rng);
     }
 }
 
+fn uniform(rng: &mut ChaCha8Rng) -> f64 {
+    const TWO_POW_MINUS_53: f64 = 1.0 / (1u64 << 53) as f64;
+    (rng.next_u64() >> 11) as f64 * TWO_POW_MINUS_53
+}
+
 /// The first kept token, from the likeliest down, at which the running sum of probabilities exceeds `u`; and its rank.
-pub(super) fn invert_cdf(distribution: &mut Distribution, u: f64) -> (u32, usize) {
+pub(super) fn invert_cdf(distribution: &mut Distribution, u: f64) -> Option<(u32, usize)> {
     let kept = distribution.kept();
     // Instead of dividing every probability by the mass.
     let target = u * kept.mass;
     let mut cumulative = 0.0;
-    let mut drawn = (distribution.id_at(0), 0);
+    let mut drawn = (distribution.id_at(0)?, 0);
     for rank in 0..kept.len {
-        let id = distribution.id_at(rank);
+        // Before the token is looked at: the one drawn may be the last that is known.
+        if rank > 0 && distribution.decided(cumulative > target, cumulative - target)? {
+            break;
+        }
+        let id = distribution.id_at(rank)?;
         let p = distribution.p(id);
         // Only zeros follow a zero: when the sum ends a rounding error below the mass, the last token that can be drawn is it.
-        if cumulative > target || p == 0.0 {
+        if p == 0.0 {
             break;
         }
         cumulative += f64::from(p);
         drawn = (id, rank);
     }
-    drawn
+    Some(drawn)
 }
 
 #[cfg(test)]
@@ -55,7 +72,12 @@ mod tests {
         ];
         for (seed, expected) in golden {
             let mut draws = Draws::new(seed);
-            assert_eq!(expected.map(|_| draws.next_u()), expected, "seed {seed}");
+            let found = expected.map(|_| {
+                let u = draws.u();
+                draws.advance();
+                u
+            });
+            assert_eq!(found, expected, "seed {seed}");
         }
     }
 }

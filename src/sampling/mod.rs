@@ -1,10 +1,12 @@
 //! Logits -> processors -> [`Distribution`] -> token: one step of the decoding chain.
 //!
 //! The order is Hugging Face's (SEMANTICS.md, "Sampling"): repetition penalty, temperature, top-k, top-p, min-p, renormalise,
-//! draw. The whole vocabulary takes part in every step. All arithmetic that decides anything is plain IEEE addition,
-//! multiplication and comparison in a fixed order, so every build draws the same token from the same logits and seed.
+//! draw. The whole vocabulary takes part in every step: with a logit each, or, where the likeliest tokens decide all there is to
+//! decide, as sums. All arithmetic that decides anything is plain IEEE addition, multiplication and comparison in a fixed
+//! order, so every build draws the same token from the same logits and seed.
 //!
-//! Invariant: pure. No clock, no async, no backend; after [`Sampler::new`] only the returned candidates are allocated.
+//! Invariant: pure. No clock, no async; of the backend it knows the data type [`Logits`] alone; after [`Sampler::new`] only the
+//! returned candidates are allocated.
 
 mod distribution;
 mod draw;
@@ -13,6 +15,7 @@ mod processors;
 mod ranking;
 mod softmax;
 
+use crate::backend::{Logits, Sums, Top, Wanted};
 use crate::error::{Error, Result};
 use crate::protocol::{Candidate, SamplingOptions};
 use distribution::{Distribution, Kept};
@@ -63,103 +66,152 @@ impl Sampler {
         })
     }
 
-    /// Takes the next token.
+    /// What [`sample`](Self::sample) can do with at best: the top, unless the penalty must find single tokens anywhere.
+    pub fn wanted(&self) -> Wanted {
+        let SamplingOptions { repetition_penalty, temperature, .. } = self.options;
+        if repetition_penalty != 1.0 {
+            return Wanted::All;
+        }
+        // A greedy choice looks at the model's own distribution only.
+        Wanted::Top { temperature: if temperature == 0.0 { 1.0 } else { temperature } }
+    }
+
+    /// Takes the next token; none when only the top of the logits was there and more is needed.
     ///
-    /// - `logits` as the model gave them, one per vocabulary entry.
+    /// - `logits` as the model gave them: one per vocabulary entry, or a top as [`wanted`](Self::wanted), its sums within a
+    ///   millionth of their values. What a top gives is what the whole vector would: the same token of the same rank, kept set
+    ///   and candidates; only probabilities, entropy and surprisal inherit the error of the sums.
     /// - `seen`: prompt and text so far, for the repetition penalty.
     /// - `n_candidates`: how many of the likeliest tokens to report.
     /// - `forced`: a token to take instead of choosing.
     ///
     /// Every step uses up one `u`, greedy and forced ones too: the `u` of step `i` depends on the seed and `i` alone, and
-    /// forcing the very token that would have been drawn changes nothing that follows.
+    /// forcing the very token that would have been drawn changes nothing that follows. Only a step that takes no token
+    /// uses up none.
     ///
-    /// Errors, none of which uses up a `u`: `non-finite-logits`; `bad-token` for an id of `seen` or `forced` past the vocabulary;
-    /// `shape-mismatch` when `logits` is not as long as the vocabulary.
+    /// Errors: `non-finite-logits`; `bad-token` for an id of `seen`, `forced` or the top past the vocabulary; `shape-mismatch` when
+    /// the logits are neither none nor as many as the vocabulary.
     pub fn sample(
         &mut self,
-        logits: &[f32],
+        logits: &Logits,
         seen: &[u32],
         n_candidates: usize,
         forced: Option<u32>,
-    ) -> Result<Sampled> {
+    ) -> Result<Option<Sampled>> {
         self.check(logits, seen, forced)?;
-        let model = Softmax::of_logits(logits);
-        let seen_by_top_p = self.run_chain(logits, seen);
+        let sampled = self.take_token(logits, seen, n_candidates, forced);
+        if sampled.is_some() {
+            self.draws.advance();
+        }
+        Ok(sampled)
+    }
 
-        let u = self.draws.next_u();
+    fn check(&self, logits: &Logits, seen: &[u32], forced: Option<u32>) -> Result<()> {
+        let vocab_size = self.distribution.vocab_size();
+        let Logits { all, top } = logits;
+        if !all.is_empty() && all.len() != vocab_size {
+            return Err(Error::ShapeMismatch(format!(
+                "The model gave {} logits; expected one for each of the {vocab_size} entries of the vocabulary.",
+                all.len()
+            )));
+        }
+        let of_top = if all.is_empty() { &top.best[..] } else { &[] };
+        let mut ids = seen.iter().copied().chain(forced).chain(of_top.iter().map(|&(id, _)| id));
+        if let Some(id) = ids.find(|&id| to_usize(id) >= vocab_size) {
+            return Err(Error::BadToken(format!(
+                "Found the token {id}; expected ids below the vocabulary's size, {vocab_size}."
+            )));
+        }
+        // Not `all`: a loop without an early exit is vectorised.
+        if all.iter().fold(true, |finite, x| finite & x.is_finite()) {
+            return Ok(());
+        }
+        let id = all.iter().position(|x| !x.is_finite()).expect("one of them is not finite");
+        Err(Error::NonFiniteLogits(format!("The logit of token {id} is {}; expected finite numbers only.", all[id])))
+    }
+
+    /// [`sample`](Self::sample), once everything is checked. Changes nothing but scratch memory.
+    fn take_token(
+        &mut self,
+        logits: &Logits,
+        seen: &[u32],
+        n_candidates: usize,
+        forced: Option<u32>,
+    ) -> Option<Sampled> {
+        let model = self.set_logits(logits, seen)?;
+        let seen_by_top_p = self.run_chain()?;
+
+        let u = self.draws.u();
         let greedy = self.options.temperature == 0.0;
         let (id, rank) = match forced {
-            Some(id) => (id, self.distribution.rank_of(id)),
-            None if greedy => (self.distribution.id_at(0), 0),
-            None => invert_cdf(&mut self.distribution, u),
+            Some(id) => (id, self.distribution.rank_of(id)?),
+            None if greedy => (self.distribution.id_at(0)?, 0),
+            None => invert_cdf(&mut self.distribution, u)?,
         };
         let kept = self.distribution.kept();
-        Ok(Sampled {
+        Some(Sampled {
             id,
             rank: to_u32(rank),
             p: self.distribution.p_final(id, rank),
-            surprisal_bits: model.surprisal_bits(logits[to_usize(id)]),
+            surprisal_bits: model.surprisal_bits(logit(logits, &self.distribution, id)),
             u: (forced.is_none() && !greedy).then_some(u),
-            candidates: self.candidates(logits, &model, seen_by_top_p, n_candidates),
+            candidates: self.candidates(logits, &model, seen_by_top_p, n_candidates)?,
             nucleus_size: to_u32(kept.len),
             nucleus_mass: kept.mass.min(1.0) as f32,
             entropy_bits: model.entropy_bits(),
         })
     }
 
-    fn check(&self, logits: &[f32], seen: &[u32], forced: Option<u32>) -> Result<()> {
-        let vocab_size = self.distribution.vocab_size();
-        if logits.len() != vocab_size {
-            return Err(Error::ShapeMismatch(format!(
-                "The model gave {} logits; expected one for each of the {vocab_size} entries of the vocabulary.",
-                logits.len()
-            )));
+    /// Starts a step: ranks the tokens that are known, by their logits after the penalty. Returns the model's own distribution.
+    fn set_logits(&mut self, logits: &Logits, seen: &[u32]) -> Option<Softmax> {
+        let penalty = self.options.repetition_penalty;
+        let Logits { all, top } = logits;
+        if !all.is_empty() {
+            self.distribution.set_scores(all, |scores| processors::repetition_penalty(scores, all, seen, penalty));
+            return Some(Softmax::of_logits(all));
         }
-        if let Some(id) = seen.iter().copied().chain(forced).find(|&id| to_usize(id) >= vocab_size) {
-            return Err(Error::BadToken(format!(
-                "Found the token {id}; expected ids below the vocabulary's size, {vocab_size}."
-            )));
+        // What is not finite may be a logit or an overflow of the sums: the whole vector tells.
+        if penalty != 1.0 || !is_finite(top) {
+            return None;
         }
-        // Not `all`: a loop without an early exit is vectorised.
-        if logits.iter().fold(true, |finite, x| finite & x.is_finite()) {
-            return Ok(());
-        }
-        let id = logits.iter().position(|x| !x.is_finite()).expect("one of them is not finite");
-        Err(Error::NonFiniteLogits(format!("The logit of token {id} is {}; expected finite numbers only.", logits[id])))
+        self.distribution.set_top(top);
+        Some(Softmax::of_sums(&top.sums))
     }
 
-    /// Applies penalty, temperature and filters. Returns what was left when top-p came to look.
-    fn run_chain(&mut self, logits: &[f32], seen: &[u32]) -> Kept {
-        let SamplingOptions { repetition_penalty, temperature, top_k, top_p, min_p, seed: _ } = self.options;
+    /// Applies temperature and filters. Returns what was left when top-p came to look.
+    fn run_chain(&mut self) -> Option<Kept> {
+        let SamplingOptions { repetition_penalty: _, temperature, top_k, top_p, min_p, seed: _ } = self.options;
         let distribution = &mut self.distribution;
-        distribution.set_scores(logits, |scores| {
-            processors::repetition_penalty(scores, logits, seen, repetition_penalty);
-        });
         if temperature == 0.0 {
-            distribution.set_greedy();
-            return distribution.kept();
+            distribution.set_greedy()?;
+            return Some(distribution.kept());
         }
         distribution.set_temperature(temperature);
-        processors::top_k(distribution, top_k);
+        processors::top_k(distribution, top_k)?;
         let seen_by_top_p = distribution.kept();
-        processors::top_p(distribution, top_p);
-        processors::min_p(distribution, min_p);
-        seen_by_top_p
+        processors::top_p(distribution, top_p)?;
+        processors::min_p(distribution, min_p)?;
+        Some(seen_by_top_p)
     }
 
     fn candidates(
         &mut self,
-        logits: &[f32],
+        logits: &Logits,
         model: &Softmax,
         seen_by_top_p: Kept,
         n_candidates: usize,
-    ) -> Vec<Candidate> {
+    ) -> Option<Vec<Candidate>> {
         let distribution = &mut self.distribution;
         let n = n_candidates.min(distribution.vocab_size());
+        // Before anything is allocated.
+        if n > distribution.n_known() {
+            return None;
+        }
         let mut cumulative = 0.0;
         let mut candidates = Vec::with_capacity(n);
         for rank in 0..n {
-            let id = distribution.id_at(rank);
+            let id = distribution.id_at(rank)?;
+            let logit = logit(logits, distribution, id);
             let p_temperature = distribution.p(id);
             if rank < seen_by_top_p.len {
                 cumulative += f64::from(p_temperature) / seen_by_top_p.mass;
@@ -167,16 +219,27 @@ impl Sampler {
             candidates.push(Candidate {
                 id,
                 bytes: Vec::new(),
-                logit: logits[to_usize(id)],
-                p_raw: model.p(logits[to_usize(id)]),
+                logit,
+                p_raw: model.p(logit),
                 p_temperature,
                 p_final: distribution.p_final(id, rank),
                 cumulative: cumulative.min(1.0) as f32,
                 kept: rank < distribution.kept().len,
             });
         }
-        candidates
+        Some(candidates)
     }
+}
+
+/// The model's own logit of a known token. Scores are logits where only the top is known: nothing was penalised.
+fn logit(logits: &Logits, distribution: &Distribution, id: u32) -> f32 {
+    logits.all.get(to_usize(id)).copied().unwrap_or_else(|| distribution.score(id))
+}
+
+fn is_finite(top: &Top) -> bool {
+    let Sums { max, weight, weighted_x, weight_at_temperature } = top.sums;
+    let sums_are_finite = max.is_finite() && [weight, weighted_x, weight_at_temperature].iter().all(|x| x.is_finite());
+    sums_are_finite && top.best.iter().all(|(_, logit)| logit.is_finite())
 }
 
 /// A token id as an index; `usize` has at least 32 bits on every target.

@@ -1,4 +1,4 @@
-//! Tokens in descending order of score, sorted only as far as somebody looks.
+//! Tokens in descending order of score, sorted only as far as somebody looks: all tokens, or those of the top.
 //!
 //! Invariant: what it returns is exactly what a full sort would; how far it has sorted cannot be observed.
 
@@ -8,7 +8,7 @@ const FIRST_BLOCK: usize = 128;
 const GROWTH: usize = 4;
 
 pub(super) struct Ranking {
-    /// One per token. The high half descends with the score, the low half is the id: ascending keys are descending scores,
+    /// One per token that is ranked. The high half descends with the score, the low half is the id: ascending keys are descending scores,
     /// lower ids first among equals. Sorted up to `n_sorted`; the rest all sort after that.
     keys: Vec<u64>,
     n_sorted: usize,
@@ -16,30 +16,42 @@ pub(super) struct Ranking {
 
 impl Ranking {
     pub fn new(vocab_size: usize) -> Ranking {
-        Ranking { keys: vec![0; vocab_size], n_sorted: 0 }
+        Ranking { keys: Vec::with_capacity(vocab_size), n_sorted: 0 }
     }
 
-    /// Starts over with these scores, one per token, none of them NaN.
-    pub fn reset(&mut self, scores: &[f32]) {
-        for ((key, &score), id) in self.keys.iter_mut().zip(scores).zip(0u32..) {
-            *key = sort_key(score, id);
-        }
+    /// Starts over with these tokens: each its score, not NaN, and its id.
+    pub fn reset(&mut self, tokens: impl Iterator<Item = (f32, u32)>) {
+        self.keys.clear();
+        self.keys.extend(tokens.map(|(score, id)| sort_key(score, id)));
         self.n_sorted = 0;
     }
 
-    /// The token at this rank, 0 the highest score.
-    pub fn id_at(&mut self, rank: usize) -> u32 {
+    /// How many tokens are ranked.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// All of them, in no order.
+    pub fn ids(&self) -> impl Iterator<Item = u32> {
+        // The low half of the key.
+        self.keys.iter().map(|&key| key as u32)
+    }
+
+    /// The token at this rank, 0 the highest score; none past the last.
+    pub fn id_at(&mut self, rank: usize) -> Option<u32> {
+        if rank >= self.keys.len() {
+            return None;
+        }
         while rank >= self.n_sorted {
             self.sort_more();
         }
-        // The low half of the key.
-        self.keys[rank] as u32
+        Some(self.keys[rank] as u32)
     }
 
-    /// The rank of the token `id`, whose score is `score`.
-    pub fn rank_of(&self, score: f32, id: u32) -> usize {
+    /// The rank of the token `id`, whose score is `score`; none when it is not ranked.
+    pub fn rank_of(&self, score: f32, id: u32) -> Option<usize> {
         let key = sort_key(score, id);
-        self.keys.iter().filter(|&&other| other < key).count()
+        self.keys.contains(&key).then(|| self.keys.iter().filter(|&&other| other < key).count())
     }
 
     fn sort_more(&mut self) {
@@ -77,12 +89,26 @@ mod tests {
         let mut ranking = Ranking::new(scores.len());
         // Twice, so that what one reset leaves behind cannot matter to the next; in leaps and one by one.
         for ranks in [vec![300, 0, 4999, 128, 127], (0..5000).collect()] {
-            ranking.reset(&scores);
+            ranking.reset(scores.iter().copied().zip(0..));
             for rank in ranks {
-                let id = ranking.id_at(rank);
-                assert_eq!(id, expected[rank], "rank {rank}");
-                assert_eq!(ranking.rank_of(scores[id as usize], id), rank);
+                let id = expected[rank];
+                assert_eq!(ranking.id_at(rank), Some(id), "rank {rank}");
+                assert_eq!(ranking.rank_of(scores[id as usize], id), Some(rank));
             }
+            assert_eq!(ranking.id_at(5000), None);
         }
+    }
+
+    #[test]
+    fn knows_only_the_tokens_it_was_given() {
+        let mut ranking = Ranking::new(100);
+        ranking.reset([(1.0, 7), (3.0, 90), (1.0, 2)].into_iter());
+        assert_eq!([0, 1, 2, 3].map(|rank| ranking.id_at(rank)), [Some(90), Some(2), Some(7), None]);
+        assert_eq!(
+            [(1.0, 7), (1.0, 3), (2.0, 90)].map(|(score, id)| ranking.rank_of(score, id)),
+            [Some(2), None, None]
+        );
+        ranking.reset([].into_iter());
+        assert_eq!((ranking.len(), ranking.id_at(0)), (0, None));
     }
 }

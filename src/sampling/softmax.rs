@@ -3,6 +3,7 @@
 //! Invariant: what decides the draw depends on the input alone, never on the target: no libm, no fused multiply-add, and sums
 //! in a fixed order of lanes. (Entropy and surprisal, which are only shown, use `ln`.)
 
+use crate::backend::Sums;
 use std::f64::consts::{LN_2, LOG2_E};
 
 /// Independent partial sums, so that the compiler may keep them in vector registers.
@@ -34,6 +35,11 @@ impl Softmax {
             weighted_sums[lane] += x * weight;
         });
         Softmax { max, sum: sums.iter().sum(), weighted_sum: weighted_sums.iter().sum() }
+    }
+
+    /// The same, from sums that somebody else has computed.
+    pub fn of_sums(sums: &Sums) -> Softmax {
+        Softmax { max: f64::from(sums.max), sum: sums.weight, weighted_sum: sums.weighted_x }
     }
 
     /// Probability of a token with this logit.
@@ -74,6 +80,13 @@ pub(super) fn softmax(scores: &[f32], temperature: f32, probs: &mut [f32]) -> f6
         sums[lane] += f64::from(*x);
     });
     sums.iter().sum()
+}
+
+/// What [`softmax`] gives a token with this score, from sums at that temperature over the whole vocabulary.
+pub(super) fn softmax_from_sums(score: f32, temperature: f32, sums: &Sums) -> f32 {
+    let inverse_temperature = 1.0 / f64::from(temperature);
+    let weight = exp_non_positive((f64::from(score) - f64::from(sums.max)) * inverse_temperature);
+    (f64::from(weight as f32) * (1.0 / sums.weight_at_temperature)) as f32
 }
 
 /// The largest value; `values` finite and not empty.

@@ -1,5 +1,6 @@
 // One Chromium per test file, and a page that must stay free of errors.
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
 import { after, before, test } from 'node:test';
 import { chromium } from 'playwright-core';
 
@@ -8,6 +9,12 @@ export const BASE_URL = process.env.BASE_URL ?? 'http://localhost:8080/';
 
 /** The default model, as the page names it. */
 export const MODEL = 'models/SmolLM2-135M-Instruct.Q4_1.gguf';
+
+/** Loads a model of tests/fixtures through `window.nucleus`, as a local file. */
+export const loadFixture = (page, name, options = {}) => page.evaluate(async ([base64, options]) => {
+  const bytes = Uint8Array.from(atob(base64), char => char.charCodeAt(0));
+  return window.nucleus.load(new Blob([bytes]), options);
+}, [fs.readFileSync(new URL(`../fixtures/${name}`, import.meta.url), 'base64'), options]);
 
 let browser;
 before(async () => {
@@ -24,23 +31,28 @@ after(() => browser?.close());
  * A test on a fresh page that takes calls, in a context of its own (no cache, no storage). It fails when `body` throws,
  * and also when the page logs an error, throws, or breaks its Content-Security-Policy, or a worker logs or throws one.
  *
- * `options`: `query` is appended to the address ('?model=...'); all else goes to Playwright's newContext (`viewport`,
- * `colorScheme`, ...).
+ * `body(page, t)`: `t` is node's, for subtests that share the page.
+ *
+ * `options`: `query` is appended to the address ('?model=...'); `inject`, scripts that run before all others in the page and
+ * again in each of its workers; `provoked`, one RegExp for each kind of error report that the test brings about on purpose;
+ * all else goes to Playwright's newContext (`viewport`, `colorScheme`, ...).
  */
-export function pageTest(name, { query = '', ...contextOptions }, body) {
+export function pageTest(name, { query = '', inject = [], provoked = [], ...contextOptions }, body) {
   // page.evaluate waits for ever: without a limit, a run that never ends would hang the whole check.
-  test(name, { timeout: 300_000 }, async () => {
+  test(name, { timeout: 300_000 }, async t => {
     const context = await browser.newContext(contextOptions);
     const problems = [];
+    const report = problem => provoked.some(pattern => pattern.test(problem)) || problems.push(problem);
     try {
+      if (inject.length) await injectInto(context, inject.join('\n'));
       const page = await context.newPage();
       // Chromium reports a broken policy and a failed download as console errors too.
-      page.on('console', message => message.type() === 'error' && problems.push(message.text()));
-      page.on('pageerror', error => problems.push(error.stack));
-      page.on('crash', () => problems.push('the page crashed'));
+      page.on('console', message => message.type() === 'error' && report(message.text()));
+      page.on('pageerror', error => report(error.stack));
+      page.on('crash', () => report('the page crashed'));
       await page.goto(BASE_URL + query);
       await page.evaluate(() => window.nucleus.ready);
-      await body(page);
+      await body(page, t);
     } catch (cause) {
       // What the page itself reported is most often the reason.
       throw problems.length ? new Error(`the page reported:\n${problems.join('\n')}`, { cause }) : cause;
@@ -48,5 +60,15 @@ export function pageTest(name, { query = '', ...contextOptions }, body) {
       await context.close();
     }
     assert.deepEqual(problems, []);
+  });
+}
+
+/** Playwright's init scripts leave workers out: theirs goes in front of the file that they start with. */
+async function injectInto(context, script) {
+  await context.addInitScript(script);
+  await context.route('**/engine_loader.js', async route => {
+    const response = await route.fetch();
+    // The loader's own import comes first wherever it stands, but starts nothing.
+    await route.fulfill({ response, body: `${script}\n${await response.text()}` });
   });
 }

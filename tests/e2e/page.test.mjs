@@ -30,6 +30,7 @@ pageTest('before a model is loaded the page says what is missing', {}, async pag
     assert.notEqual(await page.getAttribute(`#${id}`, 'title'), null, `${id} says why`);
   }
   assert.match(await status(page), /Load a model/);
+  assert.equal(await page.isVisible('#backend'), false, 'nothing runs, so nothing is said of it');
   assert.equal(await page.isVisible('#candidates-empty'), true);
 });
 
@@ -275,7 +276,7 @@ pageTest('options that are not there yet, unknown ones and bad values are refuse
       logitBias: await attempt(() => nucleus.generate({ ...asked, logitBias: { 1: 2 } })),
       samplerOrder: await attempt(() => nucleus.generate({ ...asked, samplerOrder: 'llama.cpp' })),
       messages: await attempt(() => nucleus.generate({ messages: [{ role: 'user', content: 'x' }] })),
-      backend: await attempt(() => nucleus.load('x.gguf', { backend: 'webgpu' })),
+      backend: await attempt(() => nucleus.load('x.gguf', { backend: 'cuda' })),
       threads: await attempt(() => nucleus.load('x.gguf', { threads: 4 })),
       cache: await attempt(() => nucleus.load('x.gguf', { cache: true })),
       renderChat: await attempt(() => nucleus.renderChat([])),
@@ -286,7 +287,7 @@ pageTest('options that are not there yet, unknown ones and bad values are refuse
     };
   });
   for (const [name, [kind, message, isError]] of Object.entries(refusals)) {
-    const late = ['typicalP', 'logitBias', 'samplerOrder', 'messages', 'backend', 'threads', 'cache', 'renderChat'];
+    const late = ['typicalP', 'logitBias', 'samplerOrder', 'messages', 'threads', 'cache', 'renderChat'];
     assert.equal(kind, late.includes(name) ? 'unsupported-option' : 'bad-option', `${name}: ${message}`);
     assert.ok(message.includes(name) && isError, message);
   }
@@ -373,6 +374,51 @@ pageTest('HTML in prompts, links and file names is text', {
   assert.match(await status(page), /not a file that can be loaded/);
   assert.equal(await page.evaluate(() => window.hacked), undefined);
   assert.equal(await page.evaluate(() => window.nucleus.model), null);
+});
+
+pageTest('the page says what runs the model, and why', { query: LOADED }, async page => {
+  await loaded(page);
+  assert.equal(await page.textContent('#backend-name'), 'CPU · 1 thread');
+  const reason = await page.evaluate(() => window.nucleus.model.backendReason);
+  assert.ok(reason.length > 0);
+  assert.equal(await page.textContent('#backend-reason'), reason);
+  assert.equal(await page.isVisible('#backend-reason'), true, 'to be seen without a click');
+  await page.evaluate(() => window.nucleus.unload());
+  assert.equal(await page.isVisible('#backend'), false);
+});
+
+pageTest('the CPU engine on request: by call', {}, async page => {
+  const { info, gpu } = await page.evaluate(async model => {
+    const info = await window.nucleus.load(model, { backend: 'cpu' });
+    return { info, gpu: (await window.nucleus.diagnostics()).gpu };
+  }, MODEL);
+  assert.deepEqual([info.backend, info.adapter, info.selfTest, gpu], ['cpu', null, null, null]);
+});
+
+pageTest('the CPU engine on request: by link and by the picker', {
+  query: `?model=${MODEL}&backend=cpu&autoload=1`,
+}, async page => {
+  await loaded(page);
+  assert.equal(await page.evaluate(() => window.nucleus.model.backend), 'cpu');
+  assert.equal(await page.inputValue('#load-backend'), 'cpu', 'the control shows what the link asked for');
+  await page.click('#model');
+  assert.deepEqual(await page.locator('#load-backend option').evaluateAll(all => all.map(option => option.value)),
+    ['auto', 'webgpu', 'cpu']);
+  await page.getByLabel('Run on').selectOption('cpu');
+  await page.evaluate(() => { window.before = window.nucleus.model; });
+  await page.click('#load');
+  await page.waitForFunction(() => window.nucleus.model && window.nucleus.model !== window.before, null, { timeout: 60_000 });
+  assert.equal(await page.evaluate(() => window.nucleus.model.backend), 'cpu');
+  assert.equal(await page.inputValue('#load-backend'), 'cpu', 'the choice stays for the next load');
+});
+
+pageTest('a link that names no backend is refused and loads nothing', {
+  query: `?model=${MODEL}&backend=cuda&autoload=1`,
+}, async page => {
+  assert.equal(await page.getAttribute('#status', 'data-error'), 'bad-option');
+  assert.match(await status(page), /"cuda": expected 'auto' or 'webgpu' or 'cpu'/);
+  assert.equal(await page.isEnabled('#load'), true, 'no load is in progress');
+  assert.equal(await page.inputValue('#load-backend'), 'auto');
 });
 
 pageTest('a long name is cut; the query of a URL is no part of it', {}, async page => {

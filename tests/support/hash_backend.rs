@@ -1,6 +1,9 @@
 //! A backend and a vocabulary for tests of the session: deterministic, with no model behind them.
 
-use nucleus::backend::Backend;
+#[path = "top.rs"]
+mod top;
+
+use nucleus::backend::{Backend, Logits, Wanted};
 use nucleus::error::{Error, Result};
 use nucleus::generate::Limits;
 use nucleus::tokenizer::TokenBytes;
@@ -21,10 +24,16 @@ pub struct HashBackend {
     pub fails_at: Option<usize>,
     /// Which forward pass gives a NaN, if any.
     pub nan_at: Option<usize>,
+    /// How many of the likeliest tokens it gives where that is enough; none gives all always.
+    pub n_best: Option<usize>,
+    /// How often all were asked for afterwards.
+    pub n_read_all: usize,
+    /// Of the last position.
+    pub logits: Vec<f32>,
 }
 
 impl Backend for HashBackend {
-    async fn forward(&mut self, ids: &[u32], logits: Option<&mut Vec<f32>>) -> Result<()> {
+    async fn forward(&mut self, ids: &[u32], logits: Option<(Wanted, &mut Logits)>) -> Result<()> {
         assert!(!ids.is_empty() && ids.len() <= LIMITS.prefill_batch, "a batch of {}", ids.len());
         let n_passes = self.batches.len();
         self.batches.push(ids.len());
@@ -33,18 +42,25 @@ impl Backend for HashBackend {
         }
         self.cache.extend_from_slice(ids);
         assert!(self.cache.len() <= self.reserved, "position {} was not reserved", self.cache.len());
-        if let Some(logits) = logits {
+        if let Some((wanted, out)) = logits {
             let hash = |h: u64, x: u64| (h ^ x).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
             let state = self.cache.iter().fold(1, |h, &id| hash(h, u64::from(id) + 1));
             let logit = |id| (hash(hash(state, id), 7) >> 40) as f32 / (1 << 22) as f32;
-            logits.clear();
-            logits.extend((0..VOCAB_SIZE as u64).map(logit));
+            self.logits = (0..VOCAB_SIZE as u64).map(logit).collect();
             // Ends come only where a test asks for them.
-            logits[EOS as usize] = -30.0;
+            self.logits[EOS as usize] = -30.0;
             if self.nan_at == Some(n_passes) {
-                logits[3] = f32::NAN;
+                self.logits[3] = f32::NAN;
             }
+            let wanted = if self.n_best.is_some() { wanted } else { Wanted::All };
+            *out = top::give(&self.logits, self.n_best.unwrap_or(0), wanted);
         }
+        Ok(())
+    }
+
+    async fn read_all(&mut self, logits: &mut Logits) -> Result<()> {
+        self.n_read_all += 1;
+        logits.all.clone_from(&self.logits);
         Ok(())
     }
 
@@ -56,7 +72,7 @@ impl Backend for HashBackend {
         self.cache.truncate(len);
     }
 
-    fn reserve_kv(&mut self, n_positions: usize) -> Result<()> {
+    async fn reserve_kv(&mut self, n_positions: usize) -> Result<()> {
         self.reserved = n_positions;
         Ok(())
     }

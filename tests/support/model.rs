@@ -3,22 +3,27 @@
 #![allow(dead_code, reason = "each test target uses its own part")]
 
 use nucleus::backend::cpu::CpuBackend;
+use nucleus::backend::gpu::{Gpu, GpuBackend};
 use nucleus::gguf::Gguf;
 use nucleus::model::{ModelConfig, Plan, Weights};
 use nucleus::tokenizer::Tokenizer;
 use serde_json::Value;
 use std::path::Path;
+use std::rc::Rc;
 
-pub struct Loaded {
-    pub backend: CpuBackend,
+pub struct Loaded<B = CpuBackend> {
+    pub backend: B,
     pub tokenizer: Tokenizer,
     pub config: ModelConfig,
 }
 
 pub fn default_model() -> Loaded {
+    load(default_file())
+}
+
+pub fn default_file() -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("www/models/SmolLM2-135M-Instruct.Q4_1.gguf");
-    let file = std::fs::read(&path).expect("the default model is not there: run `cargo xtask model` first");
-    load(file)
+    std::fs::read(&path).expect("the default model is not there: run `cargo xtask model` first")
 }
 
 fn load(file: Vec<u8>) -> Loaded {
@@ -34,6 +39,18 @@ pub fn backend(file: Vec<u8>, context_length: usize) -> nucleus::Result<CpuBacke
     let config = ModelConfig::from_gguf(&gguf)?;
     let weights = Weights::from_gguf(&gguf, &config)?;
     CpuBackend::load(Plan::llama(config, weights), file, context_length, |_, _| {})
+}
+
+/// A GPU: a real one, or natively lavapipe and in the browser SwiftShader, which `cargo xtask test` makes sure of.
+pub async fn open_gpu() -> Rc<Gpu> {
+    Rc::new(Gpu::open().await.expect("there is a GPU or a software one"))
+}
+
+pub async fn gpu_backend(gpu: &Rc<Gpu>, file: &[u8], context_length: usize) -> nucleus::Result<GpuBackend> {
+    let gguf = Gguf::parse(file)?;
+    let config = ModelConfig::from_gguf(&gguf)?;
+    let weights = Weights::from_gguf(&gguf, &config)?;
+    GpuBackend::load(gpu.clone(), Plan::llama(config, weights), file, context_length, |_, _, _| {}).await
 }
 
 pub fn fixture(name: &str) -> Value {

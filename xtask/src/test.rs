@@ -86,7 +86,7 @@ impl Stage {
         match self {
             Stage::Fmt => &[Tool::Rustfmt],
             Stage::Clippy => &[Tool::Clippy, Tool::WasmTarget],
-            Stage::Native => &[],
+            Stage::Native => &[Tool::Vulkan],
             Stage::Wasm => &[Tool::WasmTarget, Tool::WasmBindgen, Tool::Browser],
             Stage::Dist => &dist::TOOLS,
             Stage::EndToEnd => &[Tool::NodePackages, Tool::Browser],

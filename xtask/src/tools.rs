@@ -27,6 +27,8 @@ pub enum Tool {
     NodePackages,
     /// Chromium, its driver, and fonts for every script that the tests write.
     Browser,
+    /// A Vulkan driver, for the GPU engine natively: the machine's own, or Mesa's, which computes on the CPU. Linux only.
+    Vulkan,
 }
 
 const TRUNK_VERSION: &str = "0.21.14";
@@ -39,6 +41,15 @@ pub const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome"
 
 const BROWSER_PACKAGES: [&str; 5] =
     ["chromium", "chromium-driver", "fonts-dejavu-core", "fonts-noto-cjk", "fonts-noto-color-emoji"];
+
+/// Mesa's drivers, a software one among them, and the loader that finds drivers.
+const VULKAN_PACKAGES: [&str; 2] = ["mesa-vulkan-drivers", "libvulkan1"];
+
+/// Where Vulkan's loader looks for the files that name drivers, on Linux.
+const VULKAN_DRIVERS: [&str; 3] = ["/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/usr/share/vulkan/icd.d"];
+
+/// What may name such files instead, the second one in older loaders.
+const VULKAN_VARIABLES: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
 
 /// Installed tools, and the PATH on which they are found.
 pub struct Tools {
@@ -63,6 +74,7 @@ impl Tools {
                 Tool::Trunk => tools.cargo_tool("trunk", TRUNK_VERSION, &["trunk"], "builds the page")?,
                 Tool::NodePackages => tools.node_packages()?,
                 Tool::Browser => tools.browser()?,
+                Tool::Vulkan => vulkan()?,
             }
         }
         match fs::remove_dir_all(INSTALL_TARGET) {
@@ -213,6 +225,23 @@ fn wasm_target() -> Result<()> {
         .context("cannot add the target: install the toolchain that rust-toolchain.toml names")
 }
 
+fn vulkan() -> Result<()> {
+    // Elsewhere the system brings a GPU interface of its own (Metal), or its vendor's driver does.
+    let is_named = VULKAN_VARIABLES.iter().any(|variable| std::env::var_os(variable).is_some());
+    if !cfg!(target_os = "linux") || is_named || VULKAN_DRIVERS.iter().any(|folder| names_a_driver(Path::new(folder))) {
+        return Ok(());
+    }
+    apt_install(&VULKAN_PACKAGES, "a Vulkan driver, here one in software, for the native tests of the GPU engine")
+}
+
+/// Whether a JSON file lies in `folder`; a folder that is not there has none.
+fn names_a_driver(folder: &Path) -> bool {
+    let is_json = |entry: std::io::Result<fs::DirEntry>| {
+        entry.is_ok_and(|entry| entry.path().extension() == Some("json".as_ref()))
+    };
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.any(is_json))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,5 +257,18 @@ mod tests {
     #[test]
     fn a_program_that_does_not_exist_answers_nothing() {
         assert_eq!(probe(&mut Command::new("no-such-program-here")), None);
+    }
+
+    #[test]
+    fn a_folder_names_a_driver_iff_it_holds_json() {
+        assert!(!names_a_driver(Path::new("no/such/folder")));
+        let folder = std::env::temp_dir().join(format!("nucleus-xtask-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("readme.txt"), "").unwrap();
+        let before = names_a_driver(&folder);
+        fs::write(folder.join("a_driver.json"), "{}").unwrap();
+        let after = names_a_driver(&folder);
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!((before, after), (false, true));
     }
 }

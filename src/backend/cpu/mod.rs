@@ -11,12 +11,12 @@ mod scalar;
 mod simd;
 mod weights;
 
-use super::Backend;
-use crate::error::{Error, Result};
+use super::rope::Rope;
+use super::{Backend, Logits, Wanted, check_ids};
+use crate::error::Result;
 use crate::model::{Op, Plan, Slot};
 use activations::Activations;
 use kv::KvCache;
-use ops::Rope;
 use weights::{Input, Matrix};
 
 /// Tokens that go through the model together in a prefill; also how long Stop may have to wait.
@@ -114,7 +114,7 @@ impl CpuBackend {
                         _ => (&mut work.k, config.kv_width()),
                     };
                     for (token, row) in rows.chunks_exact_mut(width).take(n).enumerate() {
-                        work.rope.rotate(token, row);
+                        ops::rotate(work.rope.turns_at(token), config.head_dim, row);
                     }
                 }
                 Op::StoreKv { layer } => {
@@ -149,32 +149,12 @@ impl CpuBackend {
         }
         Ok(())
     }
-
-    fn check(&self, ids: &[u32]) -> Result<()> {
-        if ids.is_empty() {
-            return Err(Error::EmptyPrompt("A forward pass needs at least one token.".into()));
-        }
-        let (kv_len, limit) = (self.cache.len, self.context_length);
-        if ids.len() > limit - kv_len {
-            let n = ids.len();
-            return Err(Error::PromptTooLong(format!(
-                "{n} more tokens do not fit: the cache holds {kv_len} of at most {limit} positions."
-            )));
-        }
-        let n_vocab = self.plan.config.vocab_size;
-        match ids.iter().find(|&&id| id as usize >= n_vocab) {
-            Some(id) => {
-                Err(Error::BadToken(format!("Token {id} does not exist: the vocabulary has {n_vocab} entries.")))
-            }
-            None => Ok(()),
-        }
-    }
 }
 
 impl Backend for CpuBackend {
-    async fn forward(&mut self, ids: &[u32], logits: Option<&mut Vec<f32>>) -> Result<()> {
-        self.check(ids)?;
-        self.reserve_kv(self.cache.len + ids.len())?;
+    async fn forward(&mut self, ids: &[u32], logits: Option<(Wanted, &mut Logits)>) -> Result<()> {
+        check_ids(ids, self.cache.len, self.context_length, self.plan.config.vocab_size)?;
+        self.reserve_kv(self.cache.len + ids.len()).await?;
         let before = self.cache.len;
         let last = ids.len().div_ceil(BATCH).saturating_sub(1);
         for (i, batch) in ids.chunks(BATCH).enumerate() {
@@ -184,10 +164,16 @@ impl Backend for CpuBackend {
             }
             self.cache.len += batch.len();
         }
-        if let Some(out) = logits {
-            out.clear();
-            out.extend_from_slice(&self.work.logits);
+        match logits {
+            // They are here already: the top alone would be no cheaper.
+            Some((_, logits)) => self.read_all(logits).await,
+            None => Ok(()),
         }
+    }
+
+    async fn read_all(&mut self, logits: &mut Logits) -> Result<()> {
+        logits.all.clear();
+        logits.all.extend_from_slice(&self.work.logits);
         Ok(())
     }
 
@@ -199,7 +185,7 @@ impl Backend for CpuBackend {
         self.cache.len = self.cache.len.min(len);
     }
 
-    fn reserve_kv(&mut self, n_positions: usize) -> Result<()> {
+    async fn reserve_kv(&mut self, n_positions: usize) -> Result<()> {
         self.cache.reserve(n_positions)?;
         let capacity = self.cache.capacity();
         self.work.scores.resize(capacity, 0.0);

@@ -4,7 +4,7 @@
 
 use super::kv::KvCache;
 use super::simd::{self, F32x4};
-use crate::model::{ModelConfig, RopeScaling};
+use crate::model::ModelConfig;
 
 /// out = x / sqrt(mean(x²) + eps) * weight (Zhang and Sennrich 2019).
 pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
@@ -73,49 +73,11 @@ pub fn attention(
     }
 }
 
-/// Rotary position embedding (Su et al. 2021) on neighbouring pairs (2i, 2i + 1), the order in which GGUF stores llama's Q and K.
-pub struct Rope {
-    head_dim: usize,
-    /// Radians a position, one for each pair.
-    frequencies: Vec<f32>,
-    /// `[token][pair]`: cosine and sine at each position of the pass.
-    turns: Vec<(f32, f32)>,
-}
-
-impl Rope {
-    /// `divisors`: `rope_freqs.weight`, one for each pair, if the file has it. Room for `max_n` tokens a pass.
-    pub fn new(config: &ModelConfig, divisors: Option<&[f32]>, max_n: usize) -> Self {
-        let stretch = match config.rope_scaling {
-            RopeScaling::None => 1.0,
-            RopeScaling::Linear { factor } => factor,
-        };
-        let n_pairs = config.rope_dim / 2;
-        let frequency = |pair: usize| {
-            let turn = f64::from(config.rope_base).powf(-(2.0 * pair as f64) / config.rope_dim as f64) as f32;
-            turn / divisors.map_or(1.0, |divisors| divisors[pair]) / stretch
-        };
-        let frequencies = (0..n_pairs).map(frequency).collect();
-        Self { head_dim: config.head_dim, frequencies, turns: vec![(1.0, 0.0); n_pairs * max_n] }
-    }
-
-    /// Prepares the angles of positions `first..first + n`.
-    pub fn seek(&mut self, first: usize, n: usize) {
-        for (token, turns) in self.turns.chunks_exact_mut(self.frequencies.len()).take(n).enumerate() {
-            for (turn, frequency) in turns.iter_mut().zip(&self.frequencies) {
-                let (sin, cos) = f64::from((first + token) as f32 * frequency).sin_cos();
-                *turn = (cos as f32, sin as f32);
-            }
-        }
-    }
-
-    /// Rotates every head of one token's `x`.
-    pub fn rotate(&self, token: usize, x: &mut [f32]) {
-        let n_pairs = self.frequencies.len();
-        let turns = &self.turns[token * n_pairs..][..n_pairs];
-        for head in x.chunks_exact_mut(self.head_dim) {
-            for ([a, b], (cos, sin)) in head.as_chunks_mut::<2>().0.iter_mut().zip(turns) {
-                (*a, *b) = (*a * cos - *b * sin, *a * sin + *b * cos);
-            }
+/// Rotates every head of one token's `x` by `turns`, the cosines and sines of its pairs.
+pub fn rotate(turns: &[[f32; 2]], head_dim: usize, x: &mut [f32]) {
+    for head in x.chunks_exact_mut(head_dim) {
+        for ([a, b], [cos, sin]) in head.as_chunks_mut::<2>().0.iter_mut().zip(turns) {
+            (*a, *b) = (*a * cos - *b * sin, *a * sin + *b * cos);
         }
     }
 }

@@ -130,10 +130,10 @@ fn load_options() {
         ("onProgress", Function),
     ]);
     let options = load(fine).expect("all of these are there");
-    assert_eq!(options, LoadOptions { context_length: Some(512), sha256: Some("a".repeat(64)) });
+    let (context_length, sha256) = (Some(512), Some("a".repeat(64)));
+    assert_eq!(options, LoadOptions { backend: BackendChoice::Cpu, context_length, sha256 });
     assert_eq!(load(Other("undefined")), Ok(LoadOptions::default()));
     let kind = |name: &str, value: Value| load(object(&[(name, value)])).expect_err(name).kind();
-    assert_eq!(kind("backend", text_of("webgpu")), "unsupported-option");
     assert_eq!(kind("threads", Number(2.0)), "unsupported-option");
     assert_eq!(kind("cache", Bool(true)), "unsupported-option");
     assert_eq!(kind("threads", Number(0.0)), "bad-option");
@@ -142,4 +142,18 @@ fn load_options() {
     assert_eq!(kind("sha256", text_of("abc")), "bad-option");
     assert_eq!(kind("onProgress", Number(1.0)), "bad-option");
     assert_eq!(kind("layers", Number(1.0)), "bad-option");
+}
+
+#[test]
+fn a_backend_is_named_as_in_the_api() {
+    let asked = |backend| load_on(backend).map(|options| options.backend);
+    assert_eq!(LoadOptions::default().backend, BackendChoice::Auto, "what is asked for by default");
+    assert_eq!(asked("auto"), Ok(BackendChoice::Auto));
+    assert_eq!(asked("webgpu"), Ok(BackendChoice::WebGpu));
+    assert_eq!(asked("cpu"), Ok(BackendChoice::Cpu));
+    for unknown in ["", "CPU", "gpu"] {
+        let error = asked(unknown).expect_err(unknown);
+        assert_eq!(error.kind(), "bad-option", "{error}");
+        assert!(error.to_string().contains("expected 'auto' or 'webgpu' or 'cpu'"), "{error}");
+    }
 }

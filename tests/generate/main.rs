@@ -1,7 +1,8 @@
-//! The session: stop rules, cache switching, cancelling, streaming text, refusals.
+//! The session: stop rules, cache switching, cancelling, streaming text, reading back, refusals.
 
-#[path = "support/hash_backend.rs"]
+#[path = "../support/hash_backend.rs"]
 mod hash_backend;
+mod readback;
 
 use hash_backend::{Alphabet, EOS, HashBackend, LIMITS};
 use nucleus::error::Result;

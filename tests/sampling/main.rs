@@ -1,9 +1,14 @@
-//! The decoding chain against transformers' own processors, against a full sort written here in the plainest way, and against
-//! the statistics that a draw must have.
+//! The decoding chain against transformers' own processors, against a full sort written here in the plainest way, against
+//! the statistics that a draw must have, and from the top of the logits against itself from all of them.
 
-use nucleus::protocol::{Candidate, SamplingOptions};
+#[path = "../support/top.rs"]
+mod give_top;
+mod top;
+mod transformers;
+
+use nucleus::backend::{Logits, Top};
+use nucleus::protocol::SamplingOptions;
 use nucleus::sampling::{Sampled, Sampler};
-use serde_json::Value;
 
 const OFF: SamplingOptions =
     SamplingOptions { repetition_penalty: 1.0, temperature: 1.0, top_k: 0, top_p: 1.0, min_p: 0.0, seed: 0 };
@@ -13,103 +18,22 @@ fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-fn json_fixture(name: &str) -> Value {
-    serde_json::from_slice(&fixture(name)).unwrap()
-}
-
 /// The model's logits after "Once upon a time", 49,152 of them.
 fn real_logits() -> Vec<f32> {
     fixture("once_upon_a_time.logits.f32").chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
 }
 
+fn all(logits: &[f32]) -> Logits {
+    Logits { all: logits.to_vec(), top: Top::default() }
+}
+
+/// With all logits there is always a token.
+fn take(sampler: &mut Sampler, logits: &[f32], seen: &[u32], n_candidates: usize, forced: Option<u32>) -> Sampled {
+    sampler.sample(&all(logits), seen, n_candidates, forced).unwrap().unwrap()
+}
+
 fn sample(options: &SamplingOptions, logits: &[f32], seen: &[u32]) -> Sampled {
-    Sampler::new(options, logits.len()).unwrap().sample(logits, seen, logits.len(), None).unwrap()
-}
-
-fn numbers<T>(value: &Value, convert: impl Fn(&Value) -> T) -> Vec<T> {
-    value.as_array().unwrap().iter().map(convert).collect()
-}
-
-/// `top_k=8 top_p=0.9` -> options; none when a processor is named that the chain does not have.
-fn parse_options(words: &[&str]) -> Option<SamplingOptions> {
-    let mut options = OFF;
-    for word in words {
-        let (name, value) = word.split_once('=').unwrap();
-        match name {
-            "repetition_penalty" => options.repetition_penalty = value.parse().unwrap(),
-            "temperature" => options.temperature = value.parse().unwrap(),
-            "top_k" => options.top_k = value.parse().unwrap(),
-            "top_p" => options.top_p = value.parse().unwrap(),
-            "min_p" => options.min_p = value.parse().unwrap(),
-            "typical_p" | "epsilon_cutoff" | "eta_cutoff" | "no_repeat_ngram_size" => return None,
-            _ => panic!("unknown processor {word}"),
-        }
-    }
-    Some(options)
-}
-
-#[test]
-fn processors_match_transformers() {
-    let fixture = json_fixture("logits_processors.json");
-    let cases = fixture["cases"].as_array().unwrap();
-    let mut n_matched = 0;
-    for case in cases {
-        let name = case["name"].as_str().unwrap();
-        let words: Vec<&str> = name.split(' ').skip(1).filter(|&word| word != "chain").collect();
-        let Some(options) = parse_options(&words) else { continue };
-        n_matched += 1;
-        let logits = numbers(&case["logits"], |x| x.as_f64().unwrap() as f32);
-        let prompt = numbers(&case["prompt"], |x| x.as_u64().unwrap() as u32);
-        let expected_keep = numbers(&case["keep"], |x| x == 1);
-        let expected_probs = numbers(&case["probs"], |x| x.as_f64().unwrap());
-
-        let candidates = sample(&options, &logits, &prompt).candidates;
-        assert_eq!(candidates.len(), logits.len(), "{name}");
-        // When the nucleus ends among tokens of equal probability, transformers keeps whichever its unstable sort put first;
-        // here it is the lower ids. So ask of each group of equals how many are kept, and how likely they are.
-        let is_off = options.top_p == 1.0;
-        for group in candidates.chunk_by(|a, b| a.p_temperature == b.p_temperature && a.logit == b.logit) {
-            let n_kept = group.iter().filter(|c| c.kept).count();
-            // Top-p of 1 is off: transformers' processor, were it called, would cut tokens of probability 0 (`one_hot`).
-            let expected = |c: &&Candidate| expected_keep[c.id as usize] || (is_off && words == ["top_p=1.0"]);
-            assert_eq!(n_kept, group.iter().filter(expected).count(), "{name}: kept of {group:?}");
-        }
-        let in_order = |mut probs: Vec<f64>| {
-            probs.sort_by(f64::total_cmp);
-            probs
-        };
-        let found = in_order(candidates.iter().map(|c| f64::from(c.p_final)).collect());
-        for (p, expected) in found.into_iter().zip(in_order(expected_probs.clone())) {
-            assert!((p - expected).abs() <= 1e-6 + 1e-5 * expected, "{name}: p {p}, expected {expected}");
-        }
-        for c in candidates.iter().filter(|c| c.kept == expected_keep[c.id as usize]) {
-            let expected = expected_probs[c.id as usize];
-            assert!((f64::from(c.p_final) - expected).abs() <= 1e-6 + 1e-5 * expected, "{name}: {c:?} {expected}");
-        }
-    }
-    // 24 of the 29 settings use only processors that the chain has; each has 6 sets of logits.
-    assert_eq!((cases.len(), n_matched), (29 * 6, 24 * 6));
-}
-
-#[test]
-fn nucleus_of_real_logits_matches_transformers() {
-    let logits = real_logits();
-    let fixture = json_fixture("nucleus_full_vocab.json");
-    let cases = fixture["cases"].as_array().unwrap();
-    assert_eq!((cases.len(), logits.len()), (9, 49_152));
-    for case in cases {
-        let number = |name: &str| case[name].as_f64().unwrap() as f32;
-        let options = SamplingOptions { temperature: number("temperature"), top_p: number("top_p"), ..OFF };
-        let sampled = sample(&options, &logits, &[]);
-        assert_eq!(u64::from(sampled.nucleus_size), case["nucleus_size"].as_u64().unwrap(), "{case}");
-        let first_ids = numbers(&case["first_ids"], |x| x.as_u64().unwrap());
-        let first_probs = numbers(&case["first_probs"], |x| x.as_f64().unwrap());
-        for (rank, (id, p)) in first_ids.into_iter().zip(first_probs).enumerate() {
-            let candidate = &sampled.candidates[rank];
-            assert_eq!(u64::from(candidate.id), id, "{case}");
-            assert!((f64::from(candidate.p_final) / p - 1.0).abs() < 1e-4, "{case}: {candidate:?}");
-        }
-    }
+    take(&mut Sampler::new(options, logits.len()).unwrap(), logits, seen, logits.len(), None)
 }
 
 /// Hash-made logits: `n_levels` different values, so that few levels mean many ties.
@@ -195,11 +119,11 @@ fn partial_sort_equals_full_sort() {
             let expected = reference(options, logits, &seen);
             let mut sampler = Sampler::new(options, logits.len()).unwrap();
             // Few candidates first: how far the ranking was sorted for them must not matter.
-            let brief = sampler.sample(logits, &seen, 5, None).unwrap();
+            let brief = take(&mut sampler, logits, &seen, 5, None);
             assert_eq!(brief.nucleus_size as usize, expected.n_kept, "{kind} {options:?}");
             assert_eq!(brief.candidates.len(), logits.len().min(5));
 
-            let full = sampler.sample(logits, &seen, usize::MAX, None).unwrap();
+            let full = take(&mut sampler, logits, &seen, usize::MAX, None);
             assert_eq!(full.candidates[..brief.candidates.len()], brief.candidates[..], "{kind} {options:?}");
             let ids: Vec<u32> = full.candidates.iter().map(|c| c.id).collect();
             assert!(ids == expected.ids, "{kind} {options:?}: order differs");
@@ -237,7 +161,7 @@ fn raw_probabilities_ignore_the_chain() {
     let logits = [0.5f32, 0.25, 0.25].map(f32::ln);
     let options = SamplingOptions { repetition_penalty: 2.0, temperature: 0.3, top_k: 1, ..OFF };
     let mut sampler = Sampler::new(&options, 3).unwrap();
-    let sampled = sampler.sample(&logits, &[0], 3, Some(0)).unwrap();
+    let sampled = take(&mut sampler, &logits, &[0], 3, Some(0));
     let of_0 = sampled.candidates.iter().find(|c| c.id == 0).unwrap();
     assert!((of_0.p_raw - 0.5).abs() < 1e-6 && of_0.logit == logits[0], "{of_0:?}");
     assert!((sampled.surprisal_bits - 1.0).abs() < 1e-6);
@@ -266,7 +190,7 @@ fn draws_are_reproducible() {
     let options = SamplingOptions { temperature: 1.5, top_p: 0.99, seed: 42, ..OFF };
     let run = |seed: u64| {
         let mut sampler = Sampler::new(&SamplingOptions { seed, ..options.clone() }, logits.len()).unwrap();
-        (0..8).map(|_| sampler.sample(&logits, &[], 0, None).unwrap()).collect::<Vec<_>>()
+        (0..8).map(|_| take(&mut sampler, &logits, &[], 0, None)).collect::<Vec<_>>()
     };
     let sampled = run(42);
     assert_eq!(sampled, run(42));
@@ -286,14 +210,14 @@ fn forcing_uses_up_a_draw() {
     let options = SamplingOptions { seed: 7, top_k: 50, ..OFF };
     let mut free = Sampler::new(&options, 300).unwrap();
     let mut led = Sampler::new(&options, 300).unwrap();
-    let first = free.sample(&logits, &[], 0, None).unwrap();
-    let forced = led.sample(&logits, &[], 0, Some(first.id)).unwrap();
+    let first = take(&mut free, &logits, &[], 0, None);
+    let forced = take(&mut led, &logits, &[], 0, Some(first.id));
     assert_eq!(forced, Sampled { u: None, ..first });
-    assert_eq!(free.sample(&logits, &[], 9, None).unwrap(), led.sample(&logits, &[], 9, None).unwrap());
+    assert_eq!(take(&mut free, &logits, &[], 9, None), take(&mut led, &logits, &[], 9, None));
 
     // A token that top-k had cut can be forced; its probability says what the chain thought of it.
-    let last = free.sample(&logits, &[], 300, None).unwrap().candidates[299].clone();
-    let forced = free.sample(&logits, &[], 0, Some(last.id)).unwrap();
+    let last = take(&mut free, &logits, &[], 300, None).candidates[299].clone();
+    let forced = take(&mut free, &logits, &[], 0, Some(last.id));
     assert_eq!((forced.id, forced.rank, forced.p, last.kept), (last.id, 299, 0.0, false));
     assert!((forced.surprisal_bits + last.p_raw.log2()).abs() < 1e-4);
 }
@@ -315,10 +239,10 @@ fn draws_have_the_shown_frequencies() {
     let logits = random_logits(40, 1 << 24, 5.0, 13);
     let options = SamplingOptions { temperature: 0.8, top_p: 0.9, seed: 1, ..OFF };
     let mut sampler = Sampler::new(&options, 40).unwrap();
-    let candidates = sampler.sample(&logits, &[], 40, None).unwrap().candidates;
+    let candidates = take(&mut sampler, &logits, &[], 40, None).candidates;
     let mut counts = [0u32; 40];
     for _ in 0..n_draws {
-        counts[sampler.sample(&logits, &[], 0, None).unwrap().id as usize] += 1;
+        counts[take(&mut sampler, &logits, &[], 0, None).id as usize] += 1;
     }
     let mut chi_square = 0.0;
     let mut n_kept = 0;
@@ -378,7 +302,8 @@ fn bad_options_are_refused_by_name() {
 fn bad_logits_and_tokens_are_refused_and_change_nothing() {
     let logits = random_logits(100, 1 << 24, 4.0, 17);
     let mut sampler = Sampler::new(&OFF, 100).unwrap();
-    let mut kind = |logits: &[f32], seen: &[u32], forced| sampler.sample(logits, seen, 3, forced).unwrap_err().kind();
+    let mut kind =
+        |logits: &[f32], seen: &[u32], forced| sampler.sample(&all(logits), seen, 3, forced).unwrap_err().kind();
     for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         let mut logits = logits.clone();
         logits[63] = bad;
@@ -387,6 +312,6 @@ fn bad_logits_and_tokens_are_refused_and_change_nothing() {
     assert_eq!(kind(&logits, &[3, 100], None), "bad-token");
     assert_eq!(kind(&logits, &[], Some(100)), "bad-token");
     assert_eq!(kind(&logits[1..], &[], None), "shape-mismatch");
-    let after_errors = sampler.sample(&logits, &[], 3, None).unwrap();
-    assert_eq!(after_errors, Sampler::new(&OFF, 100).unwrap().sample(&logits, &[], 3, None).unwrap());
+    let after_errors = take(&mut sampler, &logits, &[], 3, None);
+    assert_eq!(after_errors, take(&mut Sampler::new(&OFF, 100).unwrap(), &logits, &[], 3, None));
 }
