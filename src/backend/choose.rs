@@ -10,7 +10,7 @@ use super::cpu::{self, CpuBackend};
 use super::gpu::{self, Gpu, GpuBackend};
 use super::self_test::self_test;
 use super::{Backend, Logits, Stage, Wanted};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::Plan;
 use crate::protocol::{BackendChoice, GpuDiagnostics, SelfTest};
 use std::rc::Rc;
@@ -88,19 +88,15 @@ impl ChosenBackend {
         self.cpu.kv_bytes_per_position()
     }
 
-    /// Goes on with the CPU engine, from an empty cache, if the GPU has failed: by itself, or in a call that ended with `error`.
-    /// Returns how, if it has.
-    pub fn leave_failed_gpu(&mut self, error: Option<&Error>) -> Option<Error> {
-        let gpu = self.gpu.as_ref()?;
-        // A call knows no more than that no results came: the device itself, if it has spoken, knows why.
-        let of_call = error.filter(|error| matches!(error, Error::DeviceLost(_)));
-        let failure = gpu.failure().or(of_call)?.clone();
-        self.reason = format!("The CPU engine runs, because the GPU failed: {failure}");
+    /// Goes on with the CPU engine, from an empty cache, if the GPU has failed. Returns whether it has.
+    pub fn leave_failed_gpu(&mut self) -> bool {
+        let Some(error) = self.gpu.as_ref().and_then(GpuBackend::failure) else { return false };
+        self.reason = format!("The CPU engine runs, because the GPU failed: {error}");
         if let Some(diagnostics) = &mut self.diagnostics {
             diagnostics.failure = Some(self.reason.clone());
         }
         self.gpu = None;
-        Some(failure)
+        true
     }
 }
 

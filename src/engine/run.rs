@@ -8,19 +8,16 @@ use crate::backend::{Backend, ChosenBackend, Logits, Wanted};
 use crate::error::{Error, Result};
 use crate::generate::{Limits, Progress, Session};
 use crate::protocol::{Credit, Event, GenerateOptions, Prompt, RunResult};
-use futures_channel::oneshot;
-use gloo_timers::callback::Timeout;
-
-/// How long to wait for what a device has to say of its end.
-const LAST_WORDS_MS: u32 = 100;
 
 impl Engine {
     pub(super) async fn generate(&mut self, id: u32, options: GenerateOptions, credit: Credit) -> Result<RunResult> {
-        self.leave_failed_gpu(id, None);
+        // A GPU that was lost since the run before costs nothing.
+        self.leave_failed_gpu(id);
         self.mail.begin(id, credit);
         let result = self.run(id, options).await;
         self.mail.end();
-        self.settle(id, result).await
+        self.leave_failed_gpu(id);
+        result
     }
 
     async fn run(&mut self, id: u32, options: GenerateOptions) -> Result<RunResult> {
@@ -62,11 +59,12 @@ impl Engine {
 
     /// Logits of the last of `ids`, from an empty cache.
     pub(super) async fn logits(&mut self, id: u32, ids: &[u32]) -> Result<Vec<f32>> {
-        self.leave_failed_gpu(id, None);
+        self.leave_failed_gpu(id);
         self.mail.begin(id, Credit::Unlimited);
         let logits = self.forward_all(ids).await;
         self.mail.end();
-        self.settle(id, logits).await
+        self.leave_failed_gpu(id);
+        logits
     }
 
     async fn forward_all(&mut self, ids: &[u32]) -> Result<Vec<f32>> {
@@ -86,36 +84,19 @@ impl Engine {
         Ok(logits.all)
     }
 
-    /// Leaves a GPU that has failed meanwhile. A result that this has spoilt says how it failed.
-    async fn settle<T>(&mut self, id: u32, result: Result<T>) -> Result<T> {
-        if matches!(result, Err(Error::DeviceLost(_))) {
-            // Results are often missed some milliseconds before the browser says why.
-            sleep(LAST_WORDS_MS).await;
+    /// After a failure of the GPU the model goes on on the CPU engine. The page hears so before it hears how request `id` goes.
+    fn leave_failed_gpu(&mut self, id: u32) {
+        if let Some(model) = &mut self.model
+            && model.backend.leave_failed_gpu()
+        {
+            describe_backend(&mut model.info, &model.backend);
+            mail::post(id, Event::Model(model.info.clone()));
         }
-        let failure = self.leave_failed_gpu(id, result.as_ref().err());
-        result.map_err(|error| failure.unwrap_or(error))
-    }
-
-    /// After a failure of the GPU (by itself, or in a call that ended with `error`) the model goes on on the CPU engine, and the
-    /// page hears so before it hears how request `id` ended. Returns the failure.
-    fn leave_failed_gpu(&mut self, id: u32, error: Option<&Error>) -> Option<Error> {
-        let model = self.model.as_mut()?;
-        let failure = model.backend.leave_failed_gpu(error)?;
-        describe_backend(&mut model.info, &model.backend);
-        mail::post(id, Event::Model(model.info.clone()));
-        Some(failure)
     }
 
     fn backend(&mut self) -> Result<&mut ChosenBackend> {
         Ok(&mut self.model.as_mut().ok_or_else(no_model)?.backend)
     }
-}
-
-async fn sleep(ms: u32) {
-    let (sender, receiver) = oneshot::channel::<()>();
-    Timeout::new(ms, || drop(sender)).forget();
-    // It ends by the sender's being dropped.
-    let _ = receiver.await;
 }
 
 /// The prompt's ids; text gets a BOS where the model wants one.

@@ -11,10 +11,9 @@ use super::softmax::{softmax, softmax_from_sums};
 use super::to_usize;
 use crate::backend::{Sums, Top};
 
-/// Error that a backend's sums may have, as a share of them: exponentials in a shader are
-/// some roundings of f32 off. A comparison of probabilities nearer than
-/// this is left to the whole vector.
-const SUMS_ERROR: f64 = 1e-5;
+/// Error that a backend's sums may have, as a share of them. WGSL grants an exponential 3 + 2|x| units in the last place, under
+/// 1e-6 where the weight of a distribution lies. A comparison of probabilities nearer than this is left to the whole vector.
+const SUMS_ERROR: f64 = 1e-6;
 
 /// The tokens kept so far: the `len` best ones. Every filter of the chain keeps a run of ranks from the top.
 #[derive(Debug, Clone, Copy, PartialEq)]

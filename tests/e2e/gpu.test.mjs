@@ -9,9 +9,8 @@ const fixture = name => JSON.parse(fs.readFileSync(new URL(`../fixtures/${name}`
 const llamaCpp = fixture('smollm2-135m-q4_1.json');
 const exact = fixture('smollm2-135m-f32.json');
 
-/** The tiny model whose shaders compile fastest, and one that says different things. */
+/** The tiny model whose shaders compile fastest. */
 const TINY = 'tiny/llama-bf16.gguf';
-const TALKATIVE = 'tiny/llama-untied-freqs.gguf';
 
 const load = (page, backend) => page.evaluate(([url, backend]) => window.nucleus.load(url, { backend }), [MODEL, backend]);
 
@@ -40,7 +39,7 @@ async function callsPerToken(page, options, short, long) {
 function assertFewCalls(calls, nLayers, dispatchesPerToken) {
   const { dispatch, write, mapBytes, ...others } = calls;
   assert.deepEqual(others, { adapter: 0, encoder: 1, pass: 1, submit: 1, map: 1, buffer: 0, bindGroup: 0, pipeline: 0 });
-  assert.ok(write <= 2, `${write} writes`);
+  assert.ok(write >= 1 && write <= 2, `${write} writes`);
   assert.ok(mapBytes > 0 && mapBytes <= 16_384, `${mapBytes} bytes read back`);
   assert.ok(dispatch <= 8 * nLayers + 8, `${dispatch} dispatches for ${nLayers} layers`);
   assert.equal(dispatch, dispatchesPerToken, 'diagnostics say how many there are');
@@ -54,7 +53,7 @@ pageTest('the default model on WebGPU', { inject: [counter] }, async (page, t) =
 
   await t.test('the page says what runs the model and how it was tested', async () => {
     assert.equal(info.backend, 'webgpu');
-    assert.match(info.adapter, /\w/);
+    assert.match(info.adapter, /swiftshader/i);
     assert.ok(info.backendReason.includes(info.adapter), info.backendReason);
     const { passed, error, tolerance, nTokens, sameTop } = info.selfTest;
     assert.ok(passed && sameTop && nTokens >= 8 && error <= 1e-6 && error < tolerance, JSON.stringify(info.selfTest));
@@ -122,10 +121,10 @@ pageTest('the default model on WebGPU', { inject: [counter] }, async (page, t) =
 });
 
 pageTest('tiny models: calls a token; cache on and off; the same seed on both engines', { inject: [counter] }, async (page, t) => {
-  const info = await loadFixture(page, TALKATIVE, { backend: 'webgpu' });
+  const info = await loadFixture(page, TINY, { backend: 'webgpu' });
   assert.equal(info.backend, 'webgpu');
   const { gpu: { dispatchesPerToken } } = await page.evaluate(() => window.nucleus.diagnostics());
-  const free = { ids: [3, 1, 4, 1, 5], temperature: 2, topP: 1, seed: 9, maxNewTokens: 24 };
+  const free = { ids: [3, 1, 4, 1, 5], temperature: 10, topP: 1, seed: 9, maxNewTokens: 24 };
   const on = await run(page, free);
 
   await t.test('a token costs one submit, one pass, one map', async () => {
@@ -144,7 +143,7 @@ pageTest('tiny models: calls a token; cache on and off; the same seed on both en
   });
 
   await t.test('a seed gives the same tokens on the CPU engine', async () => {
-    assert.equal((await loadFixture(page, TALKATIVE, { backend: 'cpu' })).backend, 'cpu');
+    assert.equal((await loadFixture(page, TINY, { backend: 'cpu' })).backend, 'cpu');
     assert.deepEqual((await run(page, free)).steps, on.steps);
   });
 });
