@@ -89,7 +89,9 @@ for (const [label, from, to, reason] of WRONG) {
   });
 }
 
-pageTest('a hardware adapter with default limits: auto takes WebGPU', { inject: [hardwareAdapter, defaultLimits] }, async page => {
+pageTest('a hardware adapter with default limits: auto takes WebGPU', {
+  inject: [hardwareAdapter, defaultLimits],
+}, async page => {
   const info = await loadTiny(page, 'auto');
   assert.deepEqual([info.backend, info.selfTest.passed], ['webgpu', true]);
   const { gpu: { limits } } = await page.evaluate(() => window.nucleus.diagnostics());
@@ -109,7 +111,8 @@ pageTest('a GPU that fails in a run: the text is kept, the next run is the CPU e
     await page.workers()[0].evaluate(how => self.failAfter(3, how), how);
     const { kind, message, steps } = await page.evaluate(async options => {
       let steps = 0;
-      return window.nucleus.generate(options, () => { steps += 1; }).then(() => ({}), ({ kind, message }) => ({ kind, message, steps }));
+      return window.nucleus.generate(options, () => { steps += 1; })
+        .then(() => ({}), ({ kind, message }) => ({ kind, message, steps }));
     }, { ...RUN, maxNewTokens: 40 });
     assert.equal(kind, 'device-lost');
     assert.match(message, reason);
@@ -155,7 +158,9 @@ pageTest('a browser that throws where WebGPU never does: the engine ends, and a 
 });
 
 // The last test: from its second crash on, Chromium has no GPU for anyone.
-pageTest('a GPU process that crashes in a run: the text is kept, the next run is the CPU engine\'s', { inject: [counter] }, async page => {
+pageTest('a GPU process that crashes in a run: the text is kept, the next run is the CPU engine\'s', {
+  inject: [counter],
+}, async page => {
   assert.equal((await loadTiny(page)).backend, 'webgpu');
   const run = page.evaluate(options => window.nucleus.generate(options).then(() => 'finished', error => error.kind),
     { ...RUN, maxNewTokens: 500 });
