@@ -1,54 +1,18 @@
-//! The blocks of Q4_0, Q4_1 and Q8_0, as ggml-common.h defines them, and scalar dequantisation of every format.
-//!
-//! ```text
-//! Q4_0  [scale f16][16 bytes: value i in the low nibble of byte i, value 16 + i in its high one]    (q - 8) · scale
-//! Q4_1  [scale f16][minimum f16][16 bytes, likewise]                                                 q · scale + minimum
-//! Q8_0  [scale f16][32 i8]                                                                           q · scale
-//! ```
+//! Dequantisation of every format, in plain loops: what a tensor's values are. Blocks that consist of [`units`] are taken apart
+//! there, the others by candle.
 
 use super::GgmlType;
+use super::units::{self, Parts};
 use crate::error::{Error, Result};
 use candle_core::CpuStorage;
 use candle_core::quantized::{GgmlDType, QuantizedType};
 use half::{bf16, f16};
 use std::borrow::Cow;
 
-/// What a block of 32 values says: value i is `quants[i] · scale + minimum`.
-pub struct BlockParts {
-    pub scale: f32,
-    pub minimum: Option<f32>,
-    pub quants: [i32; 32],
-}
-
-/// Bytes of each field of a block, for the formats whose rows can be interleaved (those of [`block_parts`]).
-pub fn packed_fields(ty: GgmlType) -> Option<&'static [usize]> {
-    match ty {
-        GgmlType::Q4_0 => Some(&[2, 16]),
-        GgmlType::Q4_1 => Some(&[2, 2, 16]),
-        GgmlType::Q8_0 => Some(&[2, 32]),
-        _ => None,
-    }
-}
-
-/// Takes a block of Q4_0, Q4_1 or Q8_0 apart.
-pub fn block_parts(ty: GgmlType, block: &[u8]) -> BlockParts {
-    let half_at = |at: usize| f16::from_le_bytes([block[at], block[at + 1]]).to_f32();
-    let nibbles =
-        |bytes: &[u8], zero: i32| std::array::from_fn(|i| i32::from(bytes[i % 16] >> (i / 16 * 4) & 15) - zero);
-    let (minimum, quants) = match ty {
-        GgmlType::Q4_0 => (None, nibbles(&block[2..], 8)),
-        GgmlType::Q4_1 => (Some(half_at(2)), nibbles(&block[4..], 0)),
-        GgmlType::Q8_0 => (None, std::array::from_fn(|i| i32::from(block[2 + i] as i8))),
-        _ => unreachable!("{} has no parts of this shape", ty.name()),
-    };
-    BlockParts { scale: half_at(0), minimum, quants }
-}
-
-/// Whether every scale and minimum of these blocks (Q4_0, Q4_1 or Q8_0) is finite, as the kernels take for granted.
+/// Whether every half that scales a block of units is finite, as the kernels take for granted.
 pub fn scales_are_finite(ty: GgmlType, bytes: &[u8]) -> bool {
-    let n_halves = if ty == GgmlType::Q4_1 { 2 } else { 1 };
-    let is_finite = |half: &[u8; 2]| f16::from_le_bytes(*half).is_finite();
-    bytes.chunks_exact(ty.block_bytes()).all(|block| block[..2 * n_halves].as_chunks().0.iter().all(is_finite))
+    let is_finite = |half: [u8; 2]| f16::from_le_bytes(half).is_finite();
+    bytes.chunks_exact(ty.block_bytes()).all(|block| units::block_scales(ty, block).into_iter().all(is_finite))
 }
 
 /// The values of a row: `bytes` is `ty.row_bytes(out.len())` long.
@@ -59,11 +23,11 @@ pub fn dequantize_row(ty: GgmlType, bytes: &[u8], out: &mut [f32]) -> Result<()>
         GgmlType::F32 => fill(out, bytes, f32::from_le_bytes),
         GgmlType::F16 => fill(out, bytes, |b| f16::from_le_bytes(b).to_f32()),
         GgmlType::BF16 => fill(out, bytes, |b| bf16::from_le_bytes(b).to_f32()),
-        GgmlType::Q4_0 | GgmlType::Q4_1 | GgmlType::Q8_0 => {
+        _ if units::has_units(ty) => {
             for (block, out) in bytes.chunks_exact(ty.block_bytes()).zip(out.chunks_exact_mut(ty.block_len())) {
-                let BlockParts { scale, minimum, quants } = block_parts(ty, block);
-                for (out, q) in out.iter_mut().zip(quants) {
-                    *out = q as f32 * scale + minimum.unwrap_or(0.0);
+                let halves = units::block_scales(ty, block);
+                for (j, out) in out.as_chunks_mut().0.iter_mut().enumerate() {
+                    *out = Parts::new(ty, &units::unit(ty, block, j), halves).values();
                 }
             }
         }
@@ -121,28 +85,4 @@ pub fn to_candle(ty: GgmlType, bytes: &[u8]) -> Result<Box<dyn QuantizedType>> {
 /// A candle failure, in our terms.
 pub fn candle_error(error: candle_core::Error) -> Error {
     Error::Backend(format!("candle: {error}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Our own three formats against candle's.
-    #[test]
-    fn dequantize_row_equals_candle() {
-        for ty in [GgmlType::Q4_0, GgmlType::Q4_1, GgmlType::Q8_0] {
-            let n = 7 * 32;
-            let mut bytes: Vec<u8> = (0..ty.row_bytes(n)).map(|i| (i * 89 % 256) as u8).collect();
-            for block in bytes.chunks_exact_mut(ty.block_bytes()) {
-                block[1] &= 0x3f; // a finite scale
-                if ty == GgmlType::Q4_1 {
-                    block[3] &= 0xbf;
-                }
-            }
-            let mut out = vec![0.0; n];
-            dequantize_row(ty, &bytes, &mut out).unwrap();
-            let CpuStorage::F32(expected) = to_candle(ty, &bytes).unwrap().dequantize(n).unwrap() else { panic!() };
-            assert_eq!(out, expected, "{}", ty.name());
-        }
-    }
 }

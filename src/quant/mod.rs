@@ -1,13 +1,11 @@
 //! GGML block formats: which there are, how large a block is, and what its bytes mean.
 //!
-//! Invariant: the reference for every bit layout; only the packed kernels of `backend/cpu/matmul` read blocks without it.
+//! Invariant: the reference for every bit layout; the CPU's and the GPU's packed layouts are made from its units.
 
 mod blocks;
 pub mod units;
 
-pub use blocks::{
-    BlockParts, block_parts, candle_error, candle_type, dequantize_row, packed_fields, scales_are_finite, to_candle,
-};
+pub use blocks::{candle_error, candle_type, dequantize_row, scales_are_finite, to_candle};
 
 /// A GGML tensor type that this engine can compute with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -70,8 +68,12 @@ const UNSUPPORTED: [(u32, &str); 21] = [
 ];
 
 impl GgmlType {
-    fn row(self) -> &'static (GgmlType, u32, &'static str, usize, usize) {
-        FORMATS.iter().find(|row| row.0 == self).expect("FORMATS has a row for every variant")
+    const fn row(self) -> (GgmlType, u32, &'static str, usize, usize) {
+        let mut i = 0;
+        while FORMATS[i].0 as usize != self as usize {
+            i += 1; // FORMATS has a row for every variant
+        }
+        FORMATS[i]
     }
 
     /// The type with this number in a GGUF file, if this engine can compute with it.
@@ -95,12 +97,12 @@ impl GgmlType {
     }
 
     /// Values in a block: 1 for the plain float types.
-    pub fn block_len(self) -> usize {
+    pub const fn block_len(self) -> usize {
         self.row().3
     }
 
     /// Bytes in a block.
-    pub fn block_bytes(self) -> usize {
+    pub const fn block_bytes(self) -> usize {
         self.row().4
     }
 

@@ -1,9 +1,10 @@
 //! Blocks as integers, one unit of 32 values at a time: what a kernel needs that unpacks them elsewhere. Layouts as in
 //! ggml-common.h; [`super::dequantize_row`] says what the integers are worth.
 //!
-//! Invariant: moves bits, computes no value.
+//! Invariant: moves bits; only [`Parts`] knows what they are worth.
 
 use super::GgmlType;
+use half::f16;
 
 /// A unit of a quantized block, before scaling.
 pub struct Unit {
@@ -11,6 +12,61 @@ pub struct Unit {
     pub quants: [u8; 32],
     /// Q4_K and Q5_K: the unit's scale and minimum, 6 bits each. Q6_K: scales of its two halves, two's complement. Others: 0.
     pub scales: [u8; 2],
+}
+
+/// What a unit says: value i is `quants[i] · scales[i / 16] + minimum`.
+pub struct Parts {
+    pub quants: [i32; 32],
+    pub scales: [f32; 2],
+    pub minimum: Option<f32>,
+}
+
+impl Parts {
+    /// `halves`: those of the unit's block, from [`block_scales`].
+    pub fn new(ty: GgmlType, unit: &Unit, halves: [[u8; 2]; 2]) -> Self {
+        let Unit { quants, scales: [a, b] } = *unit;
+        let [d, m] = halves.map(|half| f16::from_le_bytes(half).to_f32());
+        let (scales, minimum) = match ty {
+            GgmlType::Q4_1 | GgmlType::Q5_1 => ([d; 2], Some(m)),
+            GgmlType::Q4K | GgmlType::Q5K => ([d * f32::from(a); 2], Some(0.0 - m * f32::from(b))),
+            GgmlType::Q6K => ([a, b].map(|scale| d * f32::from(scale as i8)), None),
+            _ => ([d; 2], None),
+        };
+        let value = |q| if ty == GgmlType::Q8_0 { i32::from(q as i8) } else { i32::from(q) - zero_point(ty) };
+        Self { quants: quants.map(value), scales, minimum }
+    }
+
+    pub fn values(&self) -> [f32; 32] {
+        let minimum = self.minimum.unwrap_or(0.0);
+        std::array::from_fn(|i| self.quants[i] as f32 * self.scales[i / 16] + minimum)
+    }
+}
+
+/// What unit `j` of a block says.
+pub fn parts(ty: GgmlType, block: &[u8], j: usize) -> Parts {
+    Parts::new(ty, &unit(ty, block, j), block_scales(ty, block))
+}
+
+/// The stored integer that stands for 0, in the formats that have [`Unit`]s without a sign of their own.
+pub const fn zero_point(ty: GgmlType) -> i32 {
+    match ty {
+        GgmlType::Q4_0 => 8,
+        GgmlType::Q5_0 => 16,
+        GgmlType::Q6K => 32,
+        _ => 0,
+    }
+}
+
+/// Whether blocks of this type consist of [`Unit`]s.
+pub const fn has_units(ty: GgmlType) -> bool {
+    use GgmlType::*;
+    matches!(ty, Q4_0 | Q4_1 | Q5_0 | Q5_1 | Q8_0 | Q4K | Q5K | Q6K)
+}
+
+/// How many of the two halves of [`block_scales`] the format has.
+pub const fn n_halves(ty: GgmlType) -> usize {
+    use GgmlType::*;
+    if matches!(ty, Q4_1 | Q5_1 | Q4K | Q5K) { 2 } else { 1 }
 }
 
 /// The halves (f16) that scale a whole block, the second one 0 where there is none: scale and minimum of Q4_1 and Q5_1, scale of
@@ -84,39 +140,27 @@ fn six_bit_pair(bytes: &[u8], j: usize) -> [u8; 2] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::dequantize_row;
+    use super::super::to_candle;
     use super::*;
-    use half::f16;
+    use candle_core::CpuStorage;
 
-    /// Scaled as the formats say, the integers are the values.
+    /// Against candle, to the bit.
     #[test]
-    fn units_scale_to_the_dequantized_values() {
+    fn parts_are_worth_what_candle_says() {
         use GgmlType::*;
         for ty in [Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4K, Q5K, Q6K] {
             let mut block: Vec<u8> = (0..ty.block_bytes()).map(|i| (i * 151 % 251) as u8).collect();
             // Finite scales.
-            for at in if ty == Q6K { [208, 208] } else { [0, 2] } {
-                if at == 0 || matches!(ty, Q4_1 | Q5_1 | Q4K | Q5K | Q6K) {
-                    block[at + 1] = block[at + 1] & 0x83 | 0x30;
-                }
+            let at = if ty == Q6K { 208 } else { 0 };
+            for half in block[at..].as_chunks_mut::<2>().0.iter_mut().take(n_halves(ty)) {
+                half[1] = half[1] & 0x83 | 0x30;
             }
-            let mut expected = vec![0.0; ty.block_len()];
-            dequantize_row(ty, &block, &mut expected).unwrap();
-            let [d, m] = block_scales(ty, &block).map(|half| f16::from_le_bytes(half).to_f32());
+            let CpuStorage::F32(expected) = to_candle(ty, &block).unwrap().dequantize(ty.block_len()).unwrap() else {
+                panic!("candle dequantises to f32")
+            };
             for (j, expected) in expected.chunks_exact(32).enumerate() {
-                let Unit { quants, scales: [a, b] } = unit(ty, &block, j);
-                for (i, (&q, expected)) in quants.iter().zip(expected).enumerate() {
-                    let q = f32::from(q);
-                    let found = match ty {
-                        Q4_0 => d * (q - 8.0),
-                        Q5_0 => d * (q - 16.0),
-                        Q4_1 | Q5_1 => d * q + m,
-                        Q8_0 => d * f32::from(quants[i] as i8),
-                        Q4K | Q5K => d * f32::from(a) * q - m * f32::from(b),
-                        _ => d * f32::from(if i < 16 { a } else { b } as i8) * (q - 32.0),
-                    };
-                    assert!((found - expected).abs() <= expected.abs() * 1e-6, "{} value {i} of unit {j}", ty.name());
-                }
+                let parts = Parts::new(ty, &unit(ty, &block, j), block_scales(ty, &block));
+                assert_eq!(parts.values(), expected, "{} unit {j}", ty.name());
             }
         }
     }

@@ -1,176 +1,252 @@
-//! Quantized matrix times quantized activations, for the formats with kernels of our own: Q4_0, Q4_1 and Q8_0.
+//! Quantized matrix times quantized activations, for the formats that `pack` repacks.
 //!
-//! A kernel handles four rows (one packed group, see `pack`) and a tile of tokens: weights are unpacked once a block and used for
-//! every token of the tile. Per block and row: an exact integer dot product, then one multiplication with both scales. The
-//! scalar twins in `scalar` do the same in plain loops, and give the same bits.
+//! A kernel handles eight rows (one packed group). For few tokens it multiplies straight from the packed bytes; for more it unpacks
+//! the group once, into a [`Panel`], and runs over it with tiles of tokens whose sums stay in registers. Per unit and row both take
+//! the same exact integer dot product and scale it alike, as does the scalar twin in `scalar`: all three give the same bits.
 //!
 //! Invariant: reads packed weights and quantized activations; allocates nothing.
 
 use super::activations::Activations;
+use super::formats::{Constants, Format, Head, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Worth};
 use super::pack::ROWS;
 use super::scalar;
 use super::simd::{F32x4, I16x8, I32x4};
-use crate::quant::GgmlType;
+use super::widths::{PAIRS, Sum, VECS, Wide, Width, activations};
+use crate::error::Result;
+use crate::quant::{GgmlType, dequantize_row, units};
 
-/// Tokens whose accumulators are kept at hand.
-const TILE: usize = 16;
+/// Tokens in a tile: with two vectors of rows for each, their sums fill half of the sixteen registers of x86-64.
+const TILE: usize = 4;
 
-/// How the kernel reads one format. A packed block is `[4 scales][4 minima, if any][4 rows of quants]`.
-trait Format {
-    const TYPE: GgmlType;
-    /// Bytes of one row's quants in a block.
-    const QUANT_BYTES: usize;
-    /// What a stored 0 stands for is `-ZERO_POINT` scales.
-    const ZERO_POINT: i32 = 0;
-    /// A minimum is added to every value.
-    const HAS_MIN: bool = false;
+/// Room for eight rows, unpacked.
+pub struct Panel(Vec<PanelUnit>);
 
-    /// The 32 stored integers of one row's block, in the order of `activations::place`.
-    fn widen(quants: &[u8]) -> [I16x8; 4];
+#[derive(Clone, Copy)]
+struct PanelUnit {
+    /// Integers less the zero point.
+    pairs: [Wide; PAIRS],
+    worth: Worth,
 }
 
-struct Q4_0;
-struct Q4_1;
-struct Q8_0;
+/// Calls a function generic over `Format` for a type that has units.
+macro_rules! for_format {
+    ($ty:expr, $function:ident($($argument:expr),*)) => {
+        match $ty {
+            GgmlType::Q4_0 => $function::<Q4_0>($($argument),*),
+            GgmlType::Q4_1 => $function::<Q4_1>($($argument),*),
+            GgmlType::Q5_0 => $function::<Q5_0>($($argument),*),
+            GgmlType::Q5_1 => $function::<Q5_1>($($argument),*),
+            GgmlType::Q8_0 => $function::<Q8_0>($($argument),*),
+            GgmlType::Q4K => $function::<Q4K>($($argument),*),
+            GgmlType::Q5K => $function::<Q5K>($($argument),*),
+            GgmlType::Q6K => $function::<Q6K>($($argument),*),
+            _ => unreachable!("only formats with units are packed"),
+        }
+    };
+}
 
-impl Format for Q4_0 {
-    const TYPE: GgmlType = GgmlType::Q4_0;
-    const QUANT_BYTES: usize = 16;
-    const ZERO_POINT: i32 = 8;
-
-    #[inline(always)]
-    fn widen(quants: &[u8]) -> [I16x8; 4] {
-        I16x8::widen_nibbles(&quants.as_chunks().0[0])
+impl Panel {
+    /// For rows of at most `max_cols` values.
+    pub fn new(max_cols: usize) -> Self {
+        let unit = PanelUnit { pairs: [[I16x8::ZERO; VECS]; PAIRS], worth: Worth::NOTHING };
+        Self(vec![unit; max_cols.div_ceil(32)])
     }
-}
 
-impl Format for Q4_1 {
-    const TYPE: GgmlType = GgmlType::Q4_1;
-    const QUANT_BYTES: usize = 16;
-    const HAS_MIN: bool = true;
-
-    #[inline(always)]
-    fn widen(quants: &[u8]) -> [I16x8; 4] {
-        I16x8::widen_nibbles(&quants.as_chunks().0[0])
-    }
-}
-
-impl Format for Q8_0 {
-    const TYPE: GgmlType = GgmlType::Q8_0;
-    const QUANT_BYTES: usize = 32;
-
-    #[inline(always)]
-    fn widen(quants: &[u8]) -> [I16x8; 4] {
-        I16x8::widen_i8(&quants.as_chunks().0[0])
-    }
-}
-
-/// out = W·x, or out += W·x with `add`. `weights`: packed, `n_rows` rows as long as the activations' rows; `out`: `[token][n_rows]`.
-pub fn matmul(ty: GgmlType, weights: &[u8], n_rows: usize, x: &Activations, out: &mut [f32], add: bool) {
-    match ty {
-        GgmlType::Q4_0 => rows::<Q4_0>(weights, n_rows, x, out, add),
-        GgmlType::Q4_1 => rows::<Q4_1>(weights, n_rows, x, out, add),
-        GgmlType::Q8_0 => rows::<Q8_0>(weights, n_rows, x, out, add),
-        _ => unreachable!("only formats with `packed_fields` are packed"),
-    }
-}
-
-fn rows<F: Format>(weights: &[u8], n_rows: usize, x: &Activations, out: &mut [f32], add: bool) {
-    let row_bytes = weights.len() / n_rows;
-    for (g, group) in weights.chunks_exact(row_bytes * ROWS).enumerate() {
-        for first in (0..x.len()).step_by(TILE) {
-            let n = TILE.min(x.len() - first);
-            let mut acc = [F32x4::splat(0.0); TILE];
-            if n == 1 {
-                tile::<F>(group, x, first, &mut acc[..1]);
-            } else {
-                tile::<F>(group, x, first, &mut acc[..n]);
-            }
-            for (t, acc) in acc[..n].iter().enumerate() {
-                let out = &mut out[(first + t) * n_rows + g * ROWS..].as_chunks_mut::<ROWS>().0[0];
-                if add { acc.add(F32x4::load(out)).store(out) } else { acc.store(out) }
+    /// The values of one row of packed `weights`, `n_rows` rows; `ty` has units.
+    pub fn row(&mut self, ty: GgmlType, weights: &[u8], n_rows: usize, row: usize, out: &mut [f32]) -> Result<()> {
+        let row_bytes = weights.len() / n_rows;
+        let Some(group) = weights.chunks_exact(row_bytes * ROWS).nth(row / ROWS) else {
+            return dequantize_row(ty, &weights[row * row_bytes..][..row_bytes], out);
+        };
+        let units = &mut self.0[..out.len() / 32];
+        for_format!(ty, unpack(group, units));
+        for (unit, out) in units.iter().zip(out.as_chunks_mut::<32>().0) {
+            let (scales, minimum) = unit.worth.of_row(row % ROWS);
+            for (i, out) in out.iter_mut().enumerate() {
+                let lanes = unit.pairs[i / 2][row % ROWS / 4].to_array();
+                *out = f32::from(lanes[row % 4 * 2 + i % 2]) * scales[i / 16] + minimum;
             }
         }
-    }
-    let done = n_rows / ROWS * ROWS;
-    for (row, bytes) in (done..n_rows).zip(weights[done * row_bytes..].chunks_exact(row_bytes)) {
-        for t in 0..x.len() {
-            let value = scalar::dot(F::TYPE, bytes, x, t);
-            let out = &mut out[t * n_rows + row];
-            *out = if add { value + *out } else { value };
-        }
+        Ok(())
     }
 }
 
-/// Adds four rows' products with the tokens from `first` on to `acc`, one vector a token.
-#[inline(always)]
-fn tile<F: Format>(group: &[u8], x: &Activations, first: usize, acc: &mut [F32x4]) {
-    let scales_bytes = ROWS * 2;
-    let quants_at = if F::HAS_MIN { 2 * scales_bytes } else { scales_bytes };
-    let block_bytes = quants_at + ROWS * F::QUANT_BYTES;
-    for (column, block) in group.chunks_exact(block_bytes).enumerate() {
-        let halves = block.as_chunks::<8>().0;
-        let scales = F32x4::from_f16(&halves[0]);
-        let minima = F32x4::from_f16(&halves[1]);
-        let quants = &block[quants_at..];
-        let row = |r: usize| F::widen(&quants[r * F::QUANT_BYTES..][..F::QUANT_BYTES]);
-        let w = [row(0), row(1), row(2), row(3)];
-        for (t, acc) in acc.iter_mut().enumerate() {
-            let (values, scale, sum) = x.block(column, first + t);
-            let values = values.as_chunks::<8>().0;
-            let a =
-                [I16x8::load(&values[0]), I16x8::load(&values[1]), I16x8::load(&values[2]), I16x8::load(&values[3])];
-            let mut dots = I32x4::sum_each([dot(&w[0], &a), dot(&w[1], &a), dot(&w[2], &a), dot(&w[3], &a)]);
-            if F::ZERO_POINT != 0 {
-                dots = dots.add(I32x4::splat(-F::ZERO_POINT * sum));
+/// A product: out = W·x, or out += W·x with `add`.
+pub struct Product<'a> {
+    /// Packed, `n_rows` rows as long as the activations' rows.
+    pub weights: &'a [u8],
+    pub n_rows: usize,
+    pub x: &'a Activations,
+    /// `[token][n_rows]`
+    pub out: &'a mut [f32],
+    pub add: bool,
+    pub panel: &'a mut Panel,
+}
+
+impl Product<'_> {
+    /// Computes it; `ty` has units.
+    pub fn compute(self, ty: GgmlType) {
+        for_format!(ty, rows(self));
+    }
+}
+
+fn rows<F: Format>(mut product: Product) {
+    let constants = Constants::new();
+    let row_bytes = product.weights.len() / product.n_rows;
+    let n = product.x.len();
+    let n_tiled = if n < TILE { 0 } else { n };
+    for (g, group) in product.weights.chunks_exact(row_bytes * ROWS).enumerate() {
+        if n_tiled == 0 {
+            for token in 0..n {
+                let acc = from_packed::<F>(group, product.x, token, &constants);
+                product.store(g, token, acc);
             }
-            *acc = acc.add(dots.to_f32().mul(scales.mul(F32x4::splat(scale))));
-            if F::HAS_MIN {
-                *acc = acc.add(minima.mul(F32x4::splat(scale * sum as f32)));
+            continue;
+        }
+        let n_units = row_bytes / F::TYPE.block_bytes() * F::UNITS;
+        let panel = &mut product.panel.0[..n_units];
+        unpack::<F>(group, panel);
+        for first in (0..n / TILE * TILE).step_by(TILE) {
+            let acc = tile::<F, TILE>(&product.panel.0[..n_units], product.x, first);
+            for (t, acc) in acc.into_iter().enumerate() {
+                product.store(g, first + t, acc);
             }
+        }
+        for token in n / TILE * TILE..n {
+            let [acc] = tile::<F, 1>(&product.panel.0[..n_units], product.x, token);
+            product.store(g, token, acc);
+        }
+    }
+    let done = product.n_rows / ROWS * ROWS;
+    for (row, bytes) in (done..product.n_rows).zip(product.weights[done * row_bytes..].chunks_exact(row_bytes)) {
+        for token in 0..n {
+            let value = scalar::dot(F::TYPE, bytes, product.x, token);
+            let out = &mut product.out[token * product.n_rows + row];
+            *out = if product.add { value + *out } else { value };
         }
     }
 }
 
-/// The products of a row's block, in four partial sums.
-#[inline(always)]
-fn dot(w: &[I16x8; 4], a: &[I16x8; 4]) -> I32x4 {
-    w[0].dot_pairs(a[0]).add(w[1].dot_pairs(a[1])).add(w[2].dot_pairs(a[2]).add(w[3].dot_pairs(a[3])))
+impl Product<'_> {
+    #[inline(always)]
+    fn store(&mut self, group: usize, token: usize, acc: [F32x4; VECS]) {
+        let out = &mut self.out[token * self.n_rows + group * ROWS..][..ROWS];
+        for (out, acc) in out.as_chunks_mut().0.iter_mut().zip(acc) {
+            if self.add { acc.add(F32x4::load(out)).store(out) } else { acc.store(out) }
+        }
+    }
+}
+
+/// The products of eight rows with one token.
+fn from_packed<F: Format>(
+    group: &[u8],
+    x: &Activations,
+    token: usize,
+    constants: &Constants<F::Width>,
+) -> [F32x4; VECS] {
+    let mut acc = [F32x4::splat(0.0); VECS];
+    for (b, block) in group.chunks_exact(F::BLOCK).enumerate() {
+        let head = Head::new::<F>(block, constants);
+        for (j, unit) in block[F::HEAD..].chunks_exact(F::Width::UNIT_BYTES).enumerate() {
+            let x = x.block(b * F::UNITS + j, token);
+            let mut dots = F::Width::dot(unit, constants.masks, constants.steps, &x.values);
+            let zero_point = units::zero_point(F::TYPE);
+            if zero_point != 0 {
+                let [a, b] = x.half_sums;
+                let sums = if F::Width::HALVES { [a, b] } else { [a + b, 0] };
+                for (dots, sum) in dots.iter_mut().zip(sums) {
+                    *dots = dots.map(|dots| dots.sub(I32x4::splat(zero_point * sum)));
+                }
+            }
+            head.worth::<F>(j).add::<F>(&mut acc, dots, x);
+        }
+    }
+    acc
+}
+
+fn unpack<F: Format>(group: &[u8], panel: &mut [PanelUnit]) {
+    let constants = &Constants::new();
+    let zero_point = I16x8::splat(units::zero_point(F::TYPE) as i16);
+    for (block, panel) in group.chunks_exact(F::BLOCK).zip(panel.chunks_exact_mut(F::UNITS)) {
+        let head = Head::new::<F>(block, constants);
+        let units = block[F::HEAD..].chunks_exact(F::Width::UNIT_BYTES);
+        for (j, (unit, panel)) in units.zip(panel).enumerate() {
+            let pairs = F::Width::widen(unit, constants.masks);
+            panel.pairs = pairs.map(|wide| wide.map(|w| w.sub(zero_point)));
+            panel.worth = head.worth::<F>(j);
+        }
+    }
+}
+
+/// The products of eight rows with the `T` tokens from `first` on.
+fn tile<F: Format, const T: usize>(panel: &[PanelUnit], x: &Activations, first: usize) -> [[F32x4; VECS]; T] {
+    let mut acc = [[F32x4::splat(0.0); VECS]; T];
+    for (column, unit) in panel.iter().enumerate() {
+        let x = x.tile::<T>(column, first);
+        let n_halves = if F::Width::HALVES { 2 } else { 1 };
+        let mut sums = [[Sum::NONE; 2]; T];
+        for (half, pairs) in unit.pairs.chunks_exact(PAIRS / n_halves).enumerate() {
+            for (pair, &w) in pairs.iter().enumerate() {
+                for (sums, x) in sums.iter_mut().zip(x) {
+                    Sum::add(&mut sums[half], w, activations(&x.values, half * PAIRS / 2 + pair));
+                }
+            }
+        }
+        for ((acc, sums), x) in acc.iter_mut().zip(sums).zip(x) {
+            unit.worth.add::<F>(acc, sums.map(Sum::down::<0>), x);
+        }
+    }
+    acc
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::pack;
+    use super::super::pack::tests::random_blocks;
     use super::*;
-    use crate::quant;
 
-    /// Odd shapes too: rows that do not fill a group of four, more tokens than a tile.
+    const TYPES: [GgmlType; 8] = [
+        GgmlType::Q4_0,
+        GgmlType::Q4_1,
+        GgmlType::Q5_0,
+        GgmlType::Q5_1,
+        GgmlType::Q8_0,
+        GgmlType::Q4K,
+        GgmlType::Q5K,
+        GgmlType::Q6K,
+    ];
+
+    /// Numbers below 2^24.
+    fn random() -> impl FnMut() -> u32 {
+        let mut state = 1u32;
+        move || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state >> 8
+        }
+    }
+
+    /// Odd shapes too: rows that do not fill a group, tokens that do not fill a tile.
     #[cfg_attr(target_arch = "wasm32", wasm_bindgen_test::wasm_bindgen_test)]
     #[cfg_attr(not(target_arch = "wasm32"), test)]
     fn matmul_equals_scalar_dot_to_the_bit() {
-        let mut state = 1u32;
-        let mut random = move || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            state >> 8
-        };
-        for ty in [GgmlType::Q4_0, GgmlType::Q4_1, GgmlType::Q8_0] {
-            for (n_rows, n_cols, n) in [(1, 32, 1), (4, 32, 1), (7, 96, 3), (8, 64, 16), (13, 160, 33)] {
-                let row_bytes = ty.row_bytes(n_cols);
-                let mut raw: Vec<u8> = (0..n_rows * row_bytes).map(|_| random() as u8).collect();
-                for block in raw.chunks_exact_mut(ty.block_bytes()) {
-                    block[1] &= 0xbf; // scales and minima finite, of both signs, subnormal ones among them
-                    block[3] &= if ty == GgmlType::Q4_1 { 0xbf } else { 0xff };
-                }
+        let mut random = random();
+        for ty in TYPES {
+            for (n_rows, n_blocks, n) in [(1, 1, 1), (8, 1, 1), (11, 3, 3), (16, 2, 16), (25, 5, 33)] {
+                let (n_cols, row_bytes) = (n_blocks * ty.block_len(), n_blocks * ty.block_bytes());
+                let raw = random_blocks(ty, n_rows * row_bytes, &mut random);
                 let x: Vec<f32> = (0..n * n_cols).map(|_| random() as f32 / 8e6 - 1.0).collect();
                 let mut activations = Activations::new(n, n_cols);
                 activations.quantize(&x, n);
 
                 let mut packed = raw.clone();
-                pack::pack(&mut packed, row_bytes, quant::packed_fields(ty).unwrap());
-                let mut out = vec![0.5; n * n_rows];
-                matmul(ty, &packed, n_rows, &activations, &mut out, false);
-                let mut sum = vec![0.5; n * n_rows];
-                matmul(ty, &packed, n_rows, &activations, &mut sum, true);
+                pack::pack(ty, &mut packed, row_bytes);
+                let product = |add| {
+                    let mut out = vec![0.5; n * n_rows];
+                    let panel = &mut Panel::new(n_cols);
+                    Product { weights: &packed, n_rows, x: &activations, out: &mut out, add, panel }.compute(ty);
+                    out
+                };
+                let (out, sum) = (product(false), product(true));
 
                 for t in 0..n {
                     for r in 0..n_rows {
@@ -184,27 +260,57 @@ mod tests {
         }
     }
 
+    /// The largest integers that there are do not overflow.
+    #[cfg_attr(target_arch = "wasm32", wasm_bindgen_test::wasm_bindgen_test)]
+    #[cfg_attr(not(target_arch = "wasm32"), test)]
+    fn the_largest_products_fit() {
+        for ty in TYPES {
+            for byte in [0xff, 0x80, 0x7f] {
+                let mut raw = vec![byte; 8 * ty.block_bytes()];
+                for block in raw.chunks_exact_mut(ty.block_bytes()) {
+                    let at = if ty == GgmlType::Q6K { 208 } else { 0 };
+                    for half in block[at..].as_chunks_mut::<2>().0.iter_mut().take(units::n_halves(ty)) {
+                        *half = [0, 0x3c];
+                    }
+                }
+                let n_cols = ty.block_len();
+                for n in [1, 4] {
+                    let mut activations = Activations::new(n, n_cols);
+                    activations.quantize(&vec![-1.0; n * n_cols], n);
+                    let mut packed = raw.clone();
+                    pack::pack(ty, &mut packed, ty.block_bytes());
+                    let (mut out, panel) = (vec![0.0; n * 8], &mut Panel::new(n_cols));
+                    let out_slice = &mut out[..];
+                    Product { weights: &packed, n_rows: 8, x: &activations, out: out_slice, add: false, panel }
+                        .compute(ty);
+                    let mut weights = vec![0.0; n_cols];
+                    dequantize_row(ty, &raw[..ty.block_bytes()], &mut weights).unwrap();
+                    let exact = -weights.iter().map(|&w| f64::from(w)).sum::<f64>();
+                    let size: f64 = weights.iter().map(|&w| f64::from(w.abs())).sum();
+                    for &got in &out {
+                        assert!((f64::from(got) - exact).abs() <= 1e-5 * size, "{}: {got}, {exact}", ty.name());
+                    }
+                }
+            }
+        }
+    }
+
     /// The quantized product stays near the float one: 16-bit activations lose next to nothing.
     #[cfg_attr(target_arch = "wasm32", wasm_bindgen_test::wasm_bindgen_test)]
     #[cfg_attr(not(target_arch = "wasm32"), test)]
     fn scalar_dot_is_near_the_float_product() {
-        let n_cols = 256;
+        let mut random = random();
+        let n_cols = 512;
         let x: Vec<f32> = (0..n_cols).map(|i| (i as f32 * 0.37).sin()).collect();
         let mut activations = Activations::new(1, n_cols);
         activations.quantize(&x, 1);
-        for ty in [GgmlType::Q4_0, GgmlType::Q4_1, GgmlType::Q8_0] {
-            let mut row: Vec<u8> = (0..ty.row_bytes(n_cols)).map(|i| (i * 197 % 256) as u8).collect();
-            for block in row.chunks_exact_mut(ty.block_bytes()) {
-                block[..2].copy_from_slice(&half::f16::from_f32(0.01).to_le_bytes());
-                if ty == GgmlType::Q4_1 {
-                    block[2..4].copy_from_slice(&half::f16::from_f32(-0.07).to_le_bytes());
-                }
-            }
+        for ty in TYPES {
+            let row = random_blocks(ty, ty.row_bytes(n_cols), &mut random);
             let mut weights = vec![0.0; n_cols];
-            quant::dequantize_row(ty, &row, &mut weights).unwrap();
-            let exact: f32 = weights.iter().zip(&x).map(|(w, x)| w * x).sum();
-            let size: f32 = weights.iter().zip(&x).map(|(w, x)| (w * x).abs()).sum();
-            let got = scalar::dot(ty, &row, &activations, 0);
+            dequantize_row(ty, &row, &mut weights).unwrap();
+            let exact: f64 = weights.iter().zip(&x).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum();
+            let size: f64 = weights.iter().zip(&x).map(|(w, x)| f64::from((w * x).abs())).sum();
+            let got = f64::from(scalar::dot(ty, &row, &activations, 0));
             assert!((got - exact).abs() < 1e-4 * size, "{}: {got}, exactly {exact}", ty.name());
         }
     }

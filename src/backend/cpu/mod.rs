@@ -3,6 +3,7 @@
 //! Invariant: after `reserve_kv` nothing here allocates for a token, unless the model has formats that candle computes.
 
 mod activations;
+mod formats;
 mod kv;
 mod matmul;
 mod ops;
@@ -10,6 +11,7 @@ mod pack;
 mod scalar;
 mod simd;
 mod weights;
+mod widths;
 
 use super::rope::Rope;
 use super::{Backend, Logits, Wanted, check_ids};
@@ -17,6 +19,7 @@ use crate::error::Result;
 use crate::model::{Op, Plan, Slot};
 use activations::Activations;
 use kv::KvCache;
+use matmul::Panel;
 use weights::{Input, Matrix};
 
 /// Tokens that go through the model together in a prefill; also how long Stop may have to wait.
@@ -50,7 +53,7 @@ struct Work {
     /// Whose rows `quantized` holds.
     quantized_from: Option<Slot>,
     product: Vec<f32>,
-    row_bytes: Vec<u8>,
+    panel: Panel,
     scores: Vec<f32>,
 }
 
@@ -97,7 +100,7 @@ impl CpuBackend {
             match *op {
                 Op::Embed { table } => {
                     for (&id, x) in ids.iter().zip(work.x.chunks_exact_mut(config.n_embd)) {
-                        matrices[table].row(file, id as usize, &mut work.row_bytes, x)?;
+                        matrices[table].row(file, id as usize, &mut work.panel, x)?;
                     }
                 }
                 Op::RmsNorm { weight } => {
@@ -199,7 +202,6 @@ impl Work {
         let rows = |width: usize| vec![0.0; BATCH * width];
         let (q_width, kv_width) = (config.q_width(), config.kv_width());
         let widest_input = config.n_embd.max(q_width).max(config.n_ff);
-        let longest_row = plan.tensors.iter().map(|tensor| tensor.bytes.len() / tensor.n_rows).max().unwrap_or(0);
         Self {
             rope,
             x: rows(config.n_embd),
@@ -214,7 +216,7 @@ impl Work {
             quantized: Activations::new(BATCH, widest_input),
             quantized_from: None,
             product: rows(config.n_embd),
-            row_bytes: vec![0; longest_row],
+            panel: Panel::new(widest_input),
             scores: Vec::new(),
         }
     }
@@ -232,7 +234,8 @@ impl Work {
             self.quantized_from = Some(x);
         }
         let scratch = if add { &mut self.product[..n * matrix.tensor.n_rows] } else { &mut [] };
-        let input = Input { n, x: &input_rows[..n * matrix.tensor.n_cols], quantized: &self.quantized };
+        let input =
+            Input { n, x: &input_rows[..n * matrix.tensor.n_cols], quantized: &self.quantized, panel: &mut self.panel };
         let done = matrix.matmul(file, input, &mut out_rows[..n * matrix.tensor.n_rows], add, scratch);
         *self.slot(x) = input_rows;
         *self.slot(out) = out_rows;

@@ -1,76 +1,95 @@
-//! Repacking at load: four rows at a time, so that a kernel reads one stream and has the four rows' scales in one vector.
+//! Repacking at load: eight rows at a time, so that a kernel reads one stream and finds the same field of all eight side by side.
 //!
 //! ```text
-//! GGUF    row 0: s0 q0 | s0 q0 | ...      row 1: s1 q1 | s1 q1 | ...
-//! packed  rows 0 to 3: s0 s1 s2 s3 q0 q1 q2 q3 | s0 s1 s2 s3 q0 q1 q2 q3 | ...
+//! block, packed    [scale f16 × 8] [minimum f16 × 8, if any] [scales of the units, if any] [units, as in `widths`]
+//! scales of units  a pair a unit, `[unit][row][side]`. Q4_K, Q5_K: scale and minimum, 6 bits, packed like a half in `widths`;
+//!                  Q6_K: scales of the unit's halves, i8
 //! ```
 //!
-//! In place and of the same size; the last `n_rows % 4` rows stay as they were.
+//! In place and of the same size; the last `n_rows % 8` rows stay as they were.
 //!
-//! Invariant: moves whole fields of blocks; never looks inside one.
+//! Invariant: moves bits; what they are worth is for `quant` to say.
 
-/// Rows that are interleaved.
-pub const ROWS: usize = 4;
+use super::widths::{Eight, Five, Four, PAIRS, Pairs, Six, Width};
+use crate::quant::GgmlType;
+use crate::quant::units;
 
-/// Repacks a matrix of `row_bytes`-byte rows whose blocks consist of `fields` (bytes each).
-pub fn pack(bytes: &mut [u8], row_bytes: usize, fields: &[usize]) {
+/// Rows that are packed together.
+pub const ROWS: usize = 8;
+
+/// Bytes of the halves at the start of a packed block.
+pub const fn halves_bytes(ty: GgmlType) -> usize {
+    units::n_halves(ty) * 2 * ROWS
+}
+
+/// Bytes of a packed block before its units.
+pub const fn head_bytes(ty: GgmlType) -> usize {
+    halves_bytes(ty)
+        + match ty {
+            GgmlType::Q4K | GgmlType::Q5K => 12 * ROWS,
+            GgmlType::Q6K => 16 * ROWS,
+            _ => 0,
+        }
+}
+
+/// Packs a matrix of rows of `row_bytes`.
+pub fn pack(ty: GgmlType, bytes: &mut [u8], row_bytes: usize) {
+    let block_bytes = ty.block_bytes();
     let mut rows = vec![0; row_bytes * ROWS];
     for group in bytes.chunks_exact_mut(row_bytes * ROWS) {
         rows.copy_from_slice(group);
-        for_each_field(row_bytes, fields, |row, in_row, in_group, len| {
-            group[in_group..][..len].copy_from_slice(&rows[row * row_bytes + in_row..][..len]);
-        });
-    }
-}
-
-/// One row of a packed matrix, as it stood in the file.
-pub fn unpack_row(bytes: &[u8], row: usize, fields: &[usize], out: &mut [u8]) {
-    let row_bytes = out.len();
-    let group_bytes = row_bytes * ROWS;
-    match bytes.chunks_exact(group_bytes).nth(row / ROWS) {
-        Some(group) => for_each_field(row_bytes, fields, |r, in_row, in_group, len| {
-            if r == row % ROWS {
-                out[in_row..][..len].copy_from_slice(&group[in_group..][..len]);
-            }
-        }),
-        None => out.copy_from_slice(&bytes[row * row_bytes..][..row_bytes]),
-    }
-}
-
-/// Calls `f(row, offset in the row, offset in the group, bytes)` for each field of each block of each of the four rows.
-fn for_each_field(row_bytes: usize, fields: &[usize], mut f: impl FnMut(usize, usize, usize, usize)) {
-    let block_bytes: usize = fields.iter().sum();
-    let mut in_group = 0;
-    for block in (0..row_bytes).step_by(block_bytes) {
-        let mut in_row = block;
-        for &len in fields {
-            for row in 0..ROWS {
-                f(row, in_row, in_group, len);
-                in_group += len;
-            }
-            in_row += len;
+        for (b, packed) in group.chunks_exact_mut(block_bytes * ROWS).enumerate() {
+            pack_block(ty, |row| &rows[row * row_bytes + b * block_bytes..][..block_bytes], packed);
         }
+    }
+}
+
+fn pack_block<'a>(ty: GgmlType, block: impl Fn(usize) -> &'a [u8], packed: &mut [u8]) {
+    let (head, units) = packed.split_at_mut(head_bytes(ty));
+    for row in 0..ROWS {
+        for (h, half) in units::block_scales(ty, block(row)).iter().take(units::n_halves(ty)).enumerate() {
+            head[(h * ROWS + row) * 2..][..2].copy_from_slice(half);
+        }
+    }
+    let n_units = ty.block_len() / 32;
+    let mut scales = [[0; 2 * ROWS]; 8];
+    for (j, packed) in units.chunks_exact_mut(units.len() / n_units).enumerate() {
+        let mut pairs: Pairs<u8> = [[0; 2 * ROWS]; PAIRS];
+        for row in 0..ROWS {
+            let unit = units::unit(ty, block(row), j);
+            for (i, q) in unit.quants.into_iter().enumerate() {
+                pairs[i / 2][row * 2 + i % 2] = q;
+            }
+            scales[j][row * 2..][..2].copy_from_slice(&unit.scales);
+        }
+        match ty {
+            GgmlType::Q4_0 | GgmlType::Q4_1 | GgmlType::Q4K => Four::pack(&pairs, packed),
+            GgmlType::Q5_0 | GgmlType::Q5_1 | GgmlType::Q5K => Five::pack(&pairs, packed),
+            GgmlType::Q6K => Six::pack(&pairs, packed),
+            _ => Eight::pack(&pairs, packed),
+        }
+    }
+    let head = &mut head[halves_bytes(ty)..];
+    match ty {
+        GgmlType::Q4K | GgmlType::Q5K => Six::pack_half(&scales, &mut head.as_chunks_mut().0[0]),
+        GgmlType::Q6K => head.copy_from_slice(scales.as_flattened()),
+        _ => {}
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    #[test]
-    fn unpack_row_undoes_pack() {
-        let fields = [2, 2, 16];
-        for (n_rows, n_blocks) in [(1, 1), (3, 2), (4, 1), (7, 3), (8, 5)] {
-            let row_bytes = n_blocks * 20;
-            let original: Vec<u8> = (0..n_rows * row_bytes).map(|i| (i * 31 % 251) as u8).collect();
-            let mut packed = original.clone();
-            pack(&mut packed, row_bytes, &fields);
-            assert_eq!(packed == original, n_rows < ROWS, "{n_rows} rows");
-            for row in 0..n_rows {
-                let mut out = vec![0; row_bytes];
-                unpack_row(&packed, row, &fields, &mut out);
-                assert_eq!(out, original[row * row_bytes..][..row_bytes], "row {row} of {n_rows}");
+    /// `len` bytes of blocks with finite halves, of both signs and subnormal ones among them.
+    pub fn random_blocks(ty: GgmlType, len: usize, random: &mut impl FnMut() -> u32) -> Vec<u8> {
+        let mut bytes: Vec<u8> = (0..len).map(|_| random() as u8).collect();
+        for block in bytes.chunks_exact_mut(ty.block_bytes()) {
+            let at = if ty == GgmlType::Q6K { 208 } else { 0 };
+            for half in block[at..].as_chunks_mut::<2>().0.iter_mut().take(units::n_halves(ty)) {
+                half[1] &= 0xbf;
             }
         }
+        bytes
     }
 }

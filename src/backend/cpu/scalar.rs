@@ -1,21 +1,29 @@
-//! The scalar twins of the kernels in `matmul`: one row as it stands in the file, one token, plain loops.
+//! The scalar twin of the kernels in `matmul`: one row as it stands in the file, one token, plain loops.
 //!
 //! Invariant: what a kernel must equal, bit for bit.
 
-use super::activations::{self, Activations};
-use crate::quant::{self, GgmlType};
+use super::activations::Activations;
+use crate::quant::GgmlType;
+use crate::quant::units::{self, Parts};
 
-/// Row · token: for each block the exact integer dot product, times both scales; plus the minimum times the sum.
+/// Row · token: for each unit the exact integer dot product, of its halves where they have scales of their own, times both scales;
+/// plus the minimum times the sum.
 pub fn dot(ty: GgmlType, row: &[u8], x: &Activations, token: usize) -> f32 {
+    let n_units = ty.block_len() / 32;
+    let halves = if ty == GgmlType::Q6K { 2 } else { 1 };
     let mut acc = 0.0;
-    for (column, block) in row.chunks_exact(ty.block_bytes()).enumerate() {
-        let (values, scale, sum) = x.block(column, token);
-        let block = quant::block_parts(ty, block);
-        let product = |(i, w): (usize, &i32)| w * i32::from(values[activations::place(i)]);
-        let dot: i32 = block.quants.iter().enumerate().map(product).sum();
-        acc += dot as f32 * (block.scale * scale);
-        if let Some(minimum) = block.minimum {
-            acc += minimum * (scale * sum as f32);
+    for (b, block) in row.chunks_exact(ty.block_bytes()).enumerate() {
+        for j in 0..n_units {
+            let x = x.block(b * n_units + j, token);
+            let Parts { quants, scales, minimum } = units::parts(ty, block, j);
+            let (quants, values) = (quants.chunks(32 / halves), x.values.chunks(32 / halves));
+            for ((quants, values), scale) in quants.zip(values).zip(scales) {
+                let dot: i32 = quants.iter().zip(values).map(|(w, x)| w * i32::from(*x)).sum();
+                acc += dot as f32 * (scale * x.scale);
+            }
+            if let Some(minimum) = minimum {
+                acc += minimum * x.scaled_sum;
+            }
         }
     }
     acc

@@ -2,10 +2,12 @@
 //!
 //! Invariant: the file's buffer is the only copy of every tensor that has a kernel of our own; it is repacked in place.
 
-use super::{activations::Activations, matmul, pack};
+use super::activations::Activations;
+use super::matmul::{Panel, Product};
+use super::pack;
 use crate::error::{Error, Result, quoted};
 use crate::model::TensorRef;
-use crate::quant::{self, GgmlType};
+use crate::quant::{self, GgmlType, units};
 use candle_core::quantized::QuantizedType;
 
 /// A tensor, ready to be used.
@@ -15,7 +17,7 @@ pub struct Matrix {
 }
 
 enum Kind {
-    /// In the file's buffer, four rows interleaved.
+    /// In the file's buffer, eight rows packed together.
     Packed,
     /// A norm's weights and the like.
     Vector(Vec<f32>),
@@ -30,6 +32,7 @@ pub struct Input<'a> {
     pub n: usize,
     pub x: &'a [f32],
     pub quantized: &'a Activations,
+    pub panel: &'a mut Panel,
 }
 
 impl Matrix {
@@ -42,14 +45,14 @@ impl Matrix {
             let mut values = vec![0.0; tensor.n_cols];
             quant::dequantize_row(tensor.ty, bytes, &mut values)?;
             Kind::Vector(values)
-        } else if let Some(fields) = quant::packed_fields(tensor.ty) {
+        } else if units::has_units(tensor.ty) {
             if !quant::scales_are_finite(tensor.ty, bytes) {
                 let name = quoted(&tensor.name);
                 return Err(Error::BadValue(format!(
                     "Found a block with a scale that is not finite in tensor {name}."
                 )));
             }
-            pack::pack(bytes, tensor.ty.row_bytes(tensor.n_cols), fields);
+            pack::pack(tensor.ty, bytes, tensor.ty.row_bytes(tensor.n_cols));
             Kind::Packed
         } else if multiplied {
             Kind::Candle(quant::to_candle(tensor.ty, bytes)?)
@@ -72,23 +75,27 @@ impl Matrix {
         matches!(self.kind, Kind::Packed)
     }
 
-    /// One row's values; `scratch` is as long as a row's bytes at least.
-    pub fn row(&self, file: &[u8], row: usize, scratch: &mut [u8], out: &mut [f32]) -> Result<()> {
-        let bytes = &file[self.tensor.bytes.clone()];
-        let row_bytes = self.tensor.ty.row_bytes(self.tensor.n_cols);
-        let scratch = &mut scratch[..row_bytes];
-        match quant::packed_fields(self.tensor.ty) {
-            Some(fields) => pack::unpack_row(bytes, row, fields, scratch),
-            None => scratch.copy_from_slice(&bytes[row * row_bytes..][..row_bytes]),
+    /// One row's values.
+    pub fn row(&self, file: &[u8], row: usize, panel: &mut Panel, out: &mut [f32]) -> Result<()> {
+        let TensorRef { ty, n_rows, bytes, .. } = &self.tensor;
+        let bytes = &file[bytes.clone()];
+        match self.kind {
+            Kind::Packed => panel.row(*ty, bytes, *n_rows, row, out),
+            _ => {
+                let row_bytes = bytes.len() / n_rows;
+                quant::dequantize_row(*ty, &bytes[row * row_bytes..][..row_bytes], out)
+            }
         }
-        quant::dequantize_row(self.tensor.ty, scratch, out)
     }
 
     /// out = W x for each row of `input`, or out += W x with `add`. `scratch` is as long as `out`.
     pub fn matmul(&self, file: &[u8], input: Input, out: &mut [f32], add: bool, scratch: &mut [f32]) -> Result<()> {
         let TensorRef { ty, n_rows, n_cols, bytes, .. } = &self.tensor;
         match &self.kind {
-            Kind::Packed => matmul::matmul(*ty, &file[bytes.clone()], *n_rows, input.quantized, out, add),
+            Kind::Packed => {
+                let (weights, x) = (&file[bytes.clone()], input.quantized);
+                Product { weights, n_rows: *n_rows, x, out, add, panel: input.panel }.compute(*ty);
+            }
             Kind::Candle(blocks) => {
                 let to = if add { &mut *scratch } else { &mut *out };
                 blocks.matmul_t((input.n, *n_cols, *n_rows), input.x, to).map_err(quant::candle_error)?;

@@ -1,0 +1,212 @@
+//! The vectors in wasm: simd128.
+//!
+//! Invariant: one instruction of wasm or a few a function; `native` does the same.
+
+use core::arch::wasm32::*;
+
+#[derive(Clone, Copy)]
+pub struct F32x4(v128);
+#[derive(Clone, Copy)]
+pub struct I32x4(v128);
+#[derive(Clone, Copy)]
+pub struct I16x8(v128);
+
+fn load<T: bytemuck::Pod, const N: usize>(lanes: &[T; N]) -> v128 {
+    const { assert!(size_of::<T>() * N == 16) };
+    // SAFETY: 16 readable bytes (asserted above); wasm loads need no alignment.
+    unsafe { v128_load(lanes.as_ptr().cast()) }
+}
+
+impl F32x4 {
+    pub const ZERO: Self = Self(f32x4(0.0, 0.0, 0.0, 0.0));
+    #[inline(always)]
+    pub fn splat(x: f32) -> Self {
+        Self(f32x4_splat(x))
+    }
+    #[inline(always)]
+    pub fn load(lanes: &[f32; 4]) -> Self {
+        Self(load(lanes))
+    }
+    #[inline(always)]
+    pub fn store(self, lanes: &mut [f32; 4]) {
+        // SAFETY: four f32 are 16 writable bytes; wasm stores need no alignment.
+        unsafe { v128_store(lanes.as_mut_ptr().cast(), self.0) }
+    }
+    #[inline(always)]
+    pub fn add(self, other: Self) -> Self {
+        Self(f32x4_add(self.0, other.0))
+    }
+    #[inline(always)]
+    pub fn sub(self, other: Self) -> Self {
+        Self(f32x4_sub(self.0, other.0))
+    }
+    #[inline(always)]
+    pub fn mul(self, other: Self) -> Self {
+        Self(f32x4_mul(self.0, other.0))
+    }
+    #[inline(always)]
+    pub fn div(self, other: Self) -> Self {
+        Self(f32x4_div(self.0, other.0))
+    }
+    /// Lane-wise `self < other ? self : other`.
+    #[inline(always)]
+    pub fn min(self, other: Self) -> Self {
+        Self(f32x4_pmin(other.0, self.0))
+    }
+    /// Lane-wise `self > other ? self : other`.
+    #[inline(always)]
+    pub fn max(self, other: Self) -> Self {
+        Self(f32x4_pmax(other.0, self.0))
+    }
+    #[inline(always)]
+    pub fn floor(self) -> Self {
+        Self(f32x4_floor(self.0))
+    }
+    /// 2^self for whole numbers in -126..=127.
+    #[inline(always)]
+    pub fn exp2_whole(self) -> Self {
+        let n = i32x4_trunc_sat_f32x4(self.0);
+        Self(i32x4_shl(i32x4_add(n, i32x4_splat(127)), 23))
+    }
+    /// Lane r of the result is the sum of the lanes of `rows[r]`.
+    #[inline(always)]
+    pub fn sum_each(rows: [Self; 4]) -> Self {
+        let [Self(a), Self(b), Self(c), Self(d)] = rows;
+        let ab = f32x4_add(i32x4_shuffle::<0, 4, 1, 5>(a, b), i32x4_shuffle::<2, 6, 3, 7>(a, b));
+        let cd = f32x4_add(i32x4_shuffle::<0, 4, 1, 5>(c, d), i32x4_shuffle::<2, 6, 3, 7>(c, d));
+        Self(f32x4_add(i64x2_shuffle::<0, 2>(ab, cd), i64x2_shuffle::<1, 3>(ab, cd)))
+    }
+    #[inline(always)]
+    pub fn to_array(self) -> [f32; 4] {
+        let mut lanes = [0.0; 4];
+        self.store(&mut lanes);
+        lanes
+    }
+}
+
+impl I32x4 {
+    pub const ZERO: Self = Self(i32x4(0, 0, 0, 0));
+    #[inline(always)]
+    pub fn splat(x: i32) -> Self {
+        Self(i32x4_splat(x))
+    }
+    #[inline(always)]
+    pub fn add(self, other: Self) -> Self {
+        Self(i32x4_add(self.0, other.0))
+    }
+    #[inline(always)]
+    pub fn to_array(self) -> [i32; 4] {
+        [
+            i32x4_extract_lane::<0>(self.0),
+            i32x4_extract_lane::<1>(self.0),
+            i32x4_extract_lane::<2>(self.0),
+            i32x4_extract_lane::<3>(self.0),
+        ]
+    }
+    #[inline(always)]
+    pub fn to_f32(self) -> F32x4 {
+        F32x4(f32x4_convert_i32x4(self.0))
+    }
+    #[inline(always)]
+    pub fn sub(self, other: Self) -> Self {
+        Self(i32x4_sub(self.0, other.0))
+    }
+    /// Copies of the sign shifted in.
+    #[inline(always)]
+    pub fn shr<const N: u32>(self) -> Self {
+        Self(i32x4_shr(self.0, N))
+    }
+}
+
+impl I16x8 {
+    pub const ZERO: Self = Self(i16x8(0, 0, 0, 0, 0, 0, 0, 0));
+    #[inline(always)]
+    pub fn splat(x: i16) -> Self {
+        Self(i16x8_splat(x))
+    }
+    /// A constant, hidden from the compiler: LLVM would put it into the loop, where V8 makes it anew each time it is
+    /// used, for three instructions where the use takes one.
+    pub fn constant(x: i16) -> Self {
+        Self(std::hint::black_box(i16x8_splat(x)))
+    }
+    /// Whole numbers in i16's range; NaN gives 0.
+    #[inline(always)]
+    pub fn from_f32([a, b]: [F32x4; 2]) -> Self {
+        Self(i16x8_narrow_i32x4(i32x4_trunc_sat_f32x4(a.0), i32x4_trunc_sat_f32x4(b.0)))
+    }
+    /// The same two lanes four times.
+    #[inline(always)]
+    pub fn splat_pair(pair: &[i16; 2]) -> Self {
+        // SAFETY: four readable bytes; wasm loads need no alignment.
+        Self(unsafe { v128_load32_splat(pair.as_ptr().cast()) })
+    }
+    #[inline(always)]
+    pub fn from_bytes(bytes: &[u8; 16]) -> Self {
+        Self(load(bytes))
+    }
+    /// Eight i8, widened.
+    #[inline(always)]
+    pub fn widen_i8(bytes: &[u8; 8]) -> Self {
+        // SAFETY: eight readable bytes; wasm loads need no alignment.
+        Self(unsafe { i16x8_load_extend_i8x8(bytes.as_ptr().cast()) })
+    }
+    #[inline(always)]
+    pub fn sub(self, other: Self) -> Self {
+        Self(i16x8_sub(self.0, other.0))
+    }
+    #[inline(always)]
+    pub fn and(self, other: Self) -> Self {
+        Self(v128_and(self.0, other.0))
+    }
+    #[inline(always)]
+    pub fn or(self, other: Self) -> Self {
+        Self(v128_or(self.0, other.0))
+    }
+    #[inline(always)]
+    pub fn shl<const N: u32>(self) -> Self {
+        Self(i16x8_shl(self.0, N))
+    }
+    /// Zeros shifted in.
+    #[inline(always)]
+    pub fn shr<const N: u32>(self) -> Self {
+        Self(u16x8_shr(self.0, N))
+    }
+    /// The even lanes and the odd ones, as f32.
+    #[inline(always)]
+    pub fn sides(self) -> [F32x4; 2] {
+        let even = i32x4_shr(i32x4_shl(self.0, 16), 16);
+        [even, i32x4_shr(self.0, 16)].map(|x| F32x4(f32x4_convert_i32x4(x)))
+    }
+    pub fn to_array(self) -> [i16; 8] {
+        let mut lanes = [0; 8];
+        // SAFETY: eight i16 are 16 writable bytes; wasm stores need no alignment.
+        unsafe { v128_store(lanes.as_mut_ptr().cast(), self.0) }
+        lanes
+    }
+    /// Products of neighbouring lanes, added in pairs.
+    #[inline(always)]
+    pub fn dot_pairs(self, other: Self) -> I32x4 {
+        I32x4(i32x4_dot_i16x8(self.0, other.0))
+    }
+}
+
+/// Reads f16; holds the constants for it (see `I16x8::constant`).
+#[derive(Clone, Copy)]
+pub struct F16Reader {
+    mask: v128,
+    scale: v128,
+}
+
+impl F16Reader {
+    pub fn new() -> Self {
+        let constants = Self { mask: i32x4_splat(super::F16_MASK), scale: f32x4_splat(super::F16_SCALE) };
+        std::hint::black_box(constants)
+    }
+    /// Four little-endian f16, exactly; they are finite (`quant::scales_are_finite`).
+    #[inline(always)]
+    pub fn read(&self, halves: &[u8; 8]) -> F32x4 {
+        // SAFETY: eight readable bytes; wasm loads need no alignment.
+        let bits = unsafe { i32x4_load_extend_i16x4(halves.as_ptr().cast()) };
+        F32x4(f32x4_mul(v128_and(i32x4_shl(bits, 13), self.mask), self.scale))
+    }
+}
