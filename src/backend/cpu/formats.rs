@@ -108,19 +108,20 @@ impl Worth {
         (self.scales.map(lane), lane(self.minima))
     }
 
-    /// Adds a unit's products to the rows' results; `dots` are of stored integers less the zero point, by halves where the width has.
+    /// Adds a unit's products to the rows' results. `dots`: of integers less the zero point, as `Width::dot` has them.
     #[inline(always)]
     pub fn add<F: Format>(&self, acc: &mut [F32x4; VECS], dots: [[I32x4; VECS]; 2], x: &Block) {
         let scale = F32x4::splat(x.scale);
-        for (half, dots) in dots.iter().enumerate().take(if F::Width::HALVES { 2 } else { 1 }) {
-            for i in 0..VECS {
-                acc[i] = acc[i].add(dots[i].to_f32().mul(self.scales[half][i].mul(scale)));
+        let n_halves = if F::Width::HALVES { 2 } else { 1 };
+        for (dots, scales) in dots.into_iter().zip(self.scales).take(n_halves) {
+            for ((acc, dot), weight_scale) in acc.iter_mut().zip(dots).zip(scales) {
+                *acc = acc.add(dot.to_f32().mul(weight_scale.mul(scale)));
             }
         }
         if F::HAS_MINIMA {
             let sum = F32x4::splat(x.scaled_sum);
-            for i in 0..VECS {
-                acc[i] = acc[i].add(self.minima[i].mul(sum));
+            for (acc, minimum) in acc.iter_mut().zip(self.minima) {
+                *acc = acc.add(minimum.mul(sum));
             }
         }
     }

@@ -1,8 +1,9 @@
 //! Quantized matrix times quantized activations, for the formats that `pack` repacks.
 //!
-//! A kernel handles eight rows (one packed group). For few tokens it multiplies straight from the packed bytes; for more it unpacks
-//! the group once, into a [`Panel`], and runs over it with tiles of tokens whose sums stay in registers. Per unit and row both take
-//! the same exact integer dot product and scale it alike, as does the scalar twin in `scalar`: all three give the same bits.
+//! A kernel handles eight rows (one packed group). A token alone is multiplied straight from the packed bytes. For more of them
+//! the group is unpacked once, into a [`Panel`], over which tiles of tokens run, their sums in registers. For each unit and row
+//! both take the same exact integer dot product and scale it alike, as does the scalar twin in `scalar`: all three give the
+//! same bits.
 //!
 //! Invariant: reads packed weights and quantized activations; allocates nothing.
 
@@ -90,49 +91,37 @@ impl Product<'_> {
     }
 }
 
-fn rows<F: Format>(mut product: Product) {
+fn rows<F: Format>(Product { weights, n_rows, x, out, add, panel }: Product) {
     let constants = Constants::new();
-    let row_bytes = product.weights.len() / product.n_rows;
-    let n = product.x.len();
-    let n_tiled = if n < TILE { 0 } else { n };
-    for (g, group) in product.weights.chunks_exact(row_bytes * ROWS).enumerate() {
-        if n_tiled == 0 {
-            for token in 0..n {
-                let acc = from_packed::<F>(group, product.x, token, &constants);
-                product.store(g, token, acc);
+    let row_bytes = weights.len() / n_rows;
+    let panel = &mut panel.0[..row_bytes / F::TYPE.block_bytes() * F::UNITS];
+    // A panel pays from the first full tile on.
+    let n_tiled = x.len() / TILE * TILE;
+    for (g, group) in weights.chunks_exact(row_bytes * ROWS).enumerate() {
+        let mut store = |token: usize, acc: [F32x4; VECS]| {
+            let out = &mut out[token * n_rows + g * ROWS..][..ROWS];
+            for (out, acc) in out.as_chunks_mut().0.iter_mut().zip(acc) {
+                if add { acc.add(F32x4::load(out)).store(out) } else { acc.store(out) }
             }
-            continue;
+        };
+        if n_tiled > 0 {
+            unpack::<F>(group, panel);
         }
-        let n_units = row_bytes / F::TYPE.block_bytes() * F::UNITS;
-        let panel = &mut product.panel.0[..n_units];
-        unpack::<F>(group, panel);
-        for first in (0..n / TILE * TILE).step_by(TILE) {
-            let acc = tile::<F, TILE>(&product.panel.0[..n_units], product.x, first);
-            for (t, acc) in acc.into_iter().enumerate() {
-                product.store(g, first + t, acc);
+        for first in (0..n_tiled).step_by(TILE) {
+            for (t, acc) in tile::<F>(panel, x, first).into_iter().enumerate() {
+                store(first + t, acc);
             }
         }
-        for token in n / TILE * TILE..n {
-            let [acc] = tile::<F, 1>(&product.panel.0[..n_units], product.x, token);
-            product.store(g, token, acc);
+        for token in n_tiled..x.len() {
+            store(token, from_packed::<F>(group, x, token, &constants));
         }
     }
-    let done = product.n_rows / ROWS * ROWS;
-    for (row, bytes) in (done..product.n_rows).zip(product.weights[done * row_bytes..].chunks_exact(row_bytes)) {
-        for token in 0..n {
-            let value = scalar::dot(F::TYPE, bytes, product.x, token);
-            let out = &mut product.out[token * product.n_rows + row];
-            *out = if product.add { value + *out } else { value };
-        }
-    }
-}
-
-impl Product<'_> {
-    #[inline(always)]
-    fn store(&mut self, group: usize, token: usize, acc: [F32x4; VECS]) {
-        let out = &mut self.out[token * self.n_rows + group * ROWS..][..ROWS];
-        for (out, acc) in out.as_chunks_mut().0.iter_mut().zip(acc) {
-            if self.add { acc.add(F32x4::load(out)).store(out) } else { acc.store(out) }
+    let done = n_rows / ROWS * ROWS;
+    for (row, bytes) in (done..n_rows).zip(weights[done * row_bytes..].chunks_exact(row_bytes)) {
+        for token in 0..x.len() {
+            let value = scalar::dot(F::TYPE, bytes, x, token);
+            let out = &mut out[token * n_rows + row];
+            *out = if add { value + *out } else { value };
         }
     }
 }
@@ -144,7 +133,7 @@ fn from_packed<F: Format>(
     token: usize,
     constants: &Constants<F::Width>,
 ) -> [F32x4; VECS] {
-    let mut acc = [F32x4::splat(0.0); VECS];
+    let mut acc = [F32x4::ZERO; VECS];
     for (b, block) in group.chunks_exact(F::BLOCK).enumerate() {
         let head = Head::new::<F>(block, constants);
         for (j, unit) in block[F::HEAD..].chunks_exact(F::Width::UNIT_BYTES).enumerate() {
@@ -178,13 +167,13 @@ fn unpack<F: Format>(group: &[u8], panel: &mut [PanelUnit]) {
     }
 }
 
-/// The products of eight rows with the `T` tokens from `first` on.
-fn tile<F: Format, const T: usize>(panel: &[PanelUnit], x: &Activations, first: usize) -> [[F32x4; VECS]; T] {
-    let mut acc = [[F32x4::splat(0.0); VECS]; T];
+/// The products of eight rows with the tokens of a tile.
+fn tile<F: Format>(panel: &[PanelUnit], x: &Activations, first: usize) -> [[F32x4; VECS]; TILE] {
+    let mut acc = [[F32x4::ZERO; VECS]; TILE];
     for (column, unit) in panel.iter().enumerate() {
-        let x = x.tile::<T>(column, first);
+        let x = x.tile::<TILE>(column, first);
         let n_halves = if F::Width::HALVES { 2 } else { 1 };
-        let mut sums = [[Sum::NONE; 2]; T];
+        let mut sums = [[Sum::NONE; 2]; TILE];
         for (half, pairs) in unit.pairs.chunks_exact(PAIRS / n_halves).enumerate() {
             for (pair, &w) in pairs.iter().enumerate() {
                 for (sums, x) in sums.iter_mut().zip(x) {
@@ -256,6 +245,26 @@ mod tests {
                         assert_eq!(sum[at], twin + 0.5, "{} added", ty.name());
                     }
                 }
+            }
+        }
+    }
+
+    #[cfg_attr(target_arch = "wasm32", wasm_bindgen_test::wasm_bindgen_test)]
+    #[cfg_attr(not(target_arch = "wasm32"), test)]
+    fn a_packed_row_has_the_values_of_the_file() {
+        let mut random = random();
+        let n_rows = 11;
+        for ty in TYPES {
+            let n_cols = 2 * ty.block_len();
+            let row_bytes = ty.row_bytes(n_cols);
+            let raw = random_blocks(ty, n_rows * row_bytes, &mut random);
+            let mut packed = raw.clone();
+            pack::pack(ty, &mut packed, row_bytes);
+            let (mut expected, mut found) = (vec![0.0; n_cols], vec![0.0; n_cols]);
+            for (row, bytes) in raw.chunks_exact(row_bytes).enumerate() {
+                dequantize_row(ty, bytes, &mut expected).unwrap();
+                Panel::new(n_cols).row(ty, &packed, n_rows, row, &mut found).unwrap();
+                assert_eq!(found, expected, "{} row {row}", ty.name());
             }
         }
     }

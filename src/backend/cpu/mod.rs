@@ -1,4 +1,4 @@
-//! The plan on the CPU: one thread, four-lane vectors, weights as the file has them.
+//! The plan on the CPU: one thread, vectors of 16 bytes, weights as quantized as in the file.
 //!
 //! Invariant: after `reserve_kv` nothing here allocates for a token, unless the model has formats that candle computes.
 
