@@ -7,8 +7,8 @@ use crate::protocol::GpuDiagnostics;
 use futures_channel::oneshot;
 use std::sync::{Arc, OnceLock};
 use wgpu::{
-    Adapter, Device, DeviceDescriptor, DeviceLostReason, DeviceType, ErrorFilter, ErrorScopeGuard, Features, Instance,
-    InstanceDescriptor, PowerPreference, Queue, RequestAdapterOptions,
+    Adapter, Buffer, Device, DeviceDescriptor, DeviceLostReason, DeviceType, ErrorFilter, ErrorScopeGuard, Features,
+    Instance, InstanceDescriptor, MapMode, PowerPreference, Queue, RequestAdapterOptions,
 };
 
 /// Used where the adapter has them; nothing depends on them.
@@ -123,8 +123,22 @@ impl Gpu {
         self.wait(receiver).await
     }
 
+    /// Maps a whole buffer, lets `take` read it, and unmaps it again.
+    pub async fn read<T>(&self, buffer: &Buffer, take: impl FnOnce(&[u8]) -> T) -> Result<T> {
+        let (sender, receiver) = oneshot::channel();
+        // The receiver is gone when the run was dropped.
+        buffer.map_async(MapMode::Read, .., move |result| drop(sender.send(result)));
+        self.wait(receiver).await?;
+        let fail = |error| self.fail(format!("The GPU did not give its results back ({error})."));
+        let view = buffer.get_mapped_range(..).map_err(fail)?;
+        let taken = take(&view);
+        drop(view);
+        buffer.unmap();
+        Ok(taken)
+    }
+
     /// Waits for something that the device will send.
-    pub async fn wait(&self, receiver: oneshot::Receiver<Result<(), wgpu::BufferAsyncError>>) -> Result<()> {
+    async fn wait(&self, receiver: oneshot::Receiver<Result<(), wgpu::BufferAsyncError>>) -> Result<()> {
         // In the browser this does nothing, and the event loop brings the answer.
         let polled = self.device.poll(wgpu::PollType::wait_indefinitely());
         let answer = receiver.await;

@@ -7,10 +7,9 @@ use super::run::dispatch;
 use crate::backend::Wanted;
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
-use futures_channel::oneshot;
 use wgpu::{
-    BufferDescriptor, BufferUsages, ComputePassDescriptor, ComputePassTimestampWrites, Features, MapMode,
-    QuerySetDescriptor, QueryType,
+    BufferDescriptor, BufferUsages, ComputePassDescriptor, ComputePassTimestampWrites, Features, QuerySetDescriptor,
+    QueryType,
 };
 
 /// The dispatches of one kernel in a token.
@@ -60,13 +59,9 @@ impl GpuBackend {
         encoder.resolve_query_set(&stamps, 0..n_stamps, &resolved, 0);
         encoder.copy_buffer_to_buffer(&resolved, 0, &copy, 0, size);
         gpu.queue.submit([encoder.finish()]);
-        let (sender, receiver) = oneshot::channel();
-        copy.map_async(MapMode::Read, .., move |result| drop(sender.send(result)));
-        gpu.wait(receiver).await?;
-        let view = copy
-            .get_mapped_range(..)
-            .map_err(|error| Error::Backend(format!("The timestamps cannot be read ({error}).")))?;
-        let stamps: Vec<u64> = view.as_chunks().0.iter().map(|stamp| u64::from_le_bytes(*stamp)).collect();
+        let stamps = gpu
+            .read(&copy, |bytes| bytes.as_chunks().0.iter().map(|stamp| u64::from_le_bytes(*stamp)).collect::<Vec<_>>())
+            .await?;
 
         let period = f64::from(gpu.queue.get_timestamp_period());
         let mut times: Vec<KernelTime> = Vec::new();

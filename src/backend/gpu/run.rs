@@ -6,8 +6,7 @@ use super::record::Dispatch;
 use super::{GpuBackend, MAX_SPLITS, SPLIT, top};
 use crate::backend::{Logits, Wanted};
 use crate::error::Result;
-use futures_channel::oneshot;
-use wgpu::{Buffer, CommandEncoder, ComputePass, MapMode};
+use wgpu::{CommandEncoder, ComputePass};
 
 /// Beyond this, e^(x / temperature) is 0 or 1 all the same, and the product of infinity with 0 would be NaN.
 const MAX_INVERSE_TEMPERATURE: f32 = 1e30;
@@ -47,7 +46,7 @@ impl GpuBackend {
                 encoder.copy_buffer_to_buffer(&self.arena.top, 0, &self.arena.top_copy, 0, top::BYTES as u64);
                 gpu.queue.submit([encoder.finish()]);
                 logits.all.clear();
-                self.read(&self.arena.top_copy, |bytes| top::parse(bytes, temperature, &mut logits.top)).await
+                gpu.read(&self.arena.top_copy, |bytes| top::parse(bytes, temperature, &mut logits.top)).await
             }
         }
     }
@@ -75,24 +74,12 @@ impl GpuBackend {
 
     pub(super) async fn read_logits(&self, logits: &mut Logits) -> Result<()> {
         let all = &mut logits.all;
-        self.read(&self.arena.logits_copy, |bytes| {
-            all.clear();
-            all.extend(bytes.as_chunks().0.iter().map(|word| f32::from_le_bytes(*word)));
-        })
-        .await
-    }
-
-    async fn read(&self, buffer: &Buffer, take: impl FnOnce(&[u8])) -> Result<()> {
-        let (sender, receiver) = oneshot::channel();
-        // The receiver is gone when the run was dropped.
-        buffer.map_async(MapMode::Read, .., move |result| drop(sender.send(result)));
-        self.gpu.wait(receiver).await?;
-        let fail = |error| self.gpu.fail(format!("The GPU did not give its results back ({error})."));
-        let view = buffer.get_mapped_range(..).map_err(fail)?;
-        take(&view);
-        drop(view);
-        buffer.unmap();
-        Ok(())
+        self.gpu
+            .read(&self.arena.logits_copy, |bytes| {
+                all.clear();
+                all.extend(bytes.as_chunks().0.iter().map(|word| f32::from_le_bytes(*word)));
+            })
+            .await
     }
 
     /// The parameters as `shaders/params.wgsl` declares them, as far as this pass reads them.

@@ -23,9 +23,8 @@ use super::run::dispatch;
 use super::shader::stride;
 use crate::quant::GgmlType;
 use bytemuck::{NoUninit, Pod};
-use futures_channel::oneshot;
 use random::Tensors;
-use wgpu::{Buffer, BufferDescriptor, BufferUsages, MapMode};
+use wgpu::{Buffer, BufferDescriptor, BufferUsages};
 
 /// Normalised mean square error that a kernel may show: what f32 rounds off a sum of thousands (2^-24 each term, a few times that
 /// in `exp`), here 1e-14 as a rule and 7e-12 at worst. One wrong value in a thousand leaves 1e-3.
@@ -133,10 +132,7 @@ impl Bench {
         let mut encoder = self.gpu.device.create_command_encoder(&Default::default());
         encoder.copy_buffer_to_buffer(buffer, 0, &copy, 0, buffer.size());
         self.gpu.queue.submit([encoder.finish()]);
-        let (sender, receiver) = oneshot::channel();
-        copy.map_async(MapMode::Read, .., move |result| sender.send(result).unwrap());
-        self.gpu.wait(receiver).await.unwrap();
-        bytemuck::pod_collect_to_vec(&copy.get_mapped_range(..).unwrap())
+        self.gpu.read(&copy, bytemuck::pod_collect_to_vec).await.unwrap()
     }
 }
 
