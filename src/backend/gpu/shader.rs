@@ -112,6 +112,8 @@ pub(super) const FILES: &[(&str, &str)] = files![
     "unit",
     "nibbles",
     "fifth_bits",
+    "k_scales",
+    "sixteen_bits",
     "matrix",
     "formats/q4_0",
     "formats/q4_1",
