@@ -18,7 +18,11 @@ use mail::{Letter, Mail};
 use std::rc::Rc;
 
 /// Which of the engine's builds this is.
-pub const BUILD: &str = "simd128";
+pub const BUILD: &str = match (cfg!(target_feature = "relaxed-simd"), cfg!(target_feature = "atomics")) {
+    (true, true) => "simd128, relaxed SIMD, threads",
+    (true, false) => "simd128, relaxed SIMD",
+    _ => "simd128",
+};
 
 /// Starts the engine in this worker, and tells the page.
 pub fn start() {

@@ -56,7 +56,7 @@ pub const WRITING: &str = "Writing. Stop with Escape.";
 
 /// Builds the page and its `window.nucleus`, and starts the engine worker.
 pub fn start() {
-    let client = Client::new();
+    let client = Client::new(link::engine_script());
     client.warm_up();
     let stage = Stage::new();
     let runs = Runs::new(client.clone(), Rc::clone(&stage));

@@ -39,6 +39,8 @@ struct Inner {
     /// The same for every worker, so that a crash never drops the closure that reports it.
     on_message: Closure<dyn FnMut(MessageEvent)>,
     on_error: Closure<dyn FnMut(web_sys::Event)>,
+    /// What a worker starts with.
+    script: String,
 }
 
 struct Connection {
@@ -48,7 +50,8 @@ struct Connection {
 }
 
 impl Client {
-    pub fn new() -> Self {
+    /// For workers that start with `script`.
+    pub fn new(script: String) -> Self {
         let inner = Rc::new_cyclic(|weak: &Weak<Inner>| {
             let (on_message, on_error) = (weak.clone(), weak.clone());
             Inner {
@@ -67,6 +70,7 @@ impl Client {
                         inner.crash(&crash_sentence(&event));
                     }
                 }),
+                script,
             }
         });
         Self { inner }
@@ -145,7 +149,7 @@ impl Inner {
         }
         let options = WorkerOptions::new();
         options.set_type(WorkerType::Module);
-        let Ok(worker) = Worker::new_with_options("./engine_loader.js", &options) else {
+        let Ok(worker) = Worker::new_with_options(&self.script, &options) else {
             return false;
         };
         worker.set_onmessage(Some(self.on_message.as_ref().unchecked_ref()));

@@ -66,7 +66,7 @@ export function pageTest(name, { query = '', inject = [], provoked = [], ...cont
 /** Playwright's init scripts leave workers out: theirs goes in front of the file that they start with. */
 async function injectInto(context, script) {
   await context.addInitScript(script);
-  await context.route('**/engine_loader.js', async route => {
+  await context.route('**/engine_loader.js*', async route => {
     const response = await route.fetch();
     // The loader's own import comes first wherever it stands, but starts nothing.
     await route.fulfill({ response, body: `${script}\n${await response.text()}` });

@@ -20,6 +20,8 @@ pub enum Tool {
     Rustfmt,
     Clippy,
     WasmTarget,
+    /// The standard library's source, for the build with threads.
+    RustSource,
     /// `wasm-bindgen` and `wasm-bindgen-test-runner`.
     WasmBindgen,
     Trunk,
@@ -65,6 +67,7 @@ impl Tools {
                 Tool::Rustfmt => rustup_component("rustfmt", "fmt")?,
                 Tool::Clippy => rustup_component("clippy", "clippy")?,
                 Tool::WasmTarget => wasm_target()?,
+                Tool::RustSource => rust_source()?,
                 Tool::WasmBindgen => {
                     let version = locked_version(&fs::read_to_string("Cargo.lock")?, "wasm-bindgen")?;
                     let why = "wraps compiled wasm in JavaScript modules and runs the browser tests";
@@ -215,14 +218,28 @@ fn rustup_component(component: &str, subcommand: &str) -> Result<()> {
 }
 
 fn wasm_target() -> Result<()> {
-    let output = Command::new("rustc").args(["--print", "sysroot"]).output().context("cannot start rustc")?;
-    let sysroot = String::from_utf8(output.stdout).context("rustc printed a sysroot that is not UTF-8")?;
-    if Path::new(sysroot.trim()).join("lib/rustlib/wasm32-unknown-unknown/lib").is_dir() {
+    if sysroot()?.join("lib/rustlib/wasm32-unknown-unknown/lib").is_dir() {
         return Ok(());
     }
     println!("xtask: adding the Rust target wasm32-unknown-unknown (the page and the engine are wasm)");
     run(Command::new("rustup").args(["target", "add", "wasm32-unknown-unknown"]))
         .context("cannot add the target: install the toolchain that rust-toolchain.toml names")
+}
+
+fn rust_source() -> Result<()> {
+    if sysroot()?.join("lib/rustlib/src/rust/library").is_dir() {
+        return Ok(());
+    }
+    println!("xtask: adding the Rust component rust-src (the engine with threads builds its own standard library)");
+    run(Command::new("rustup").args(["component", "add", "rust-src"]))
+        .context("cannot add the component: install the toolchain that rust-toolchain.toml names")
+}
+
+/// Where the compiler's own files lie.
+fn sysroot() -> Result<PathBuf> {
+    let output = Command::new("rustc").args(["--print", "sysroot"]).output().context("cannot start rustc")?;
+    let path = String::from_utf8(output.stdout).context("rustc printed a sysroot that is not UTF-8")?;
+    Ok(path.trim().into())
 }
 
 fn vulkan() -> Result<()> {

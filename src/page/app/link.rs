@@ -9,6 +9,17 @@ use std::rc::Rc;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::UrlSearchParams;
 
+/// What the engine's worker starts with. `?build=fast` and `?build=baseline` ask for one of the engine's builds; otherwise the
+/// script takes the best that this browser runs.
+pub(super) fn engine_script() -> String {
+    let search = dom::window().location().search().unwrap_or_default();
+    let build = UrlSearchParams::new_with_str(&search).ok().and_then(|link| link.get("build"));
+    match build.as_deref() {
+        Some(build @ ("fast" | "baseline")) => format!("./engine_loader.js?build={build}"),
+        _ => "./engine_loader.js".to_owned(),
+    }
+}
+
 impl App {
     /// `?model=URL&backend=auto&prompt=TEXT&autoload=1`. A backend that does not exist is said, and then nothing loads by itself.
     pub(super) fn follow_link(self: &Rc<Self>) {
