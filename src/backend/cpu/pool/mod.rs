@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Threads that a pool has at most.
-pub const MAX_THREADS: usize = 16;
+pub const MAX_THREADS: usize = crate::protocol::MAX_THREADS as usize;
 
 /// Multiply-adds that a strip is worth at least, some 8 µs of them: handing it to another thread costs one.
 const STRIP_COST: u64 = 1 << 16;
