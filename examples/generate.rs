@@ -4,6 +4,7 @@
 //!
 //! Invariant: what a token is and when a run ends is decided by `Session`, as on the page; nothing here looks into a model.
 
+use nucleus::backend::cpu::{MAX_THREADS, Pool};
 use nucleus::backend::{Backend, ChosenBackend};
 use nucleus::generate::{Limits, Progress, Session};
 use nucleus::gguf::Gguf;
@@ -20,6 +21,7 @@ const USAGE: &str = "\
 cargo run --release --example generate -- MODEL [options]
   --backend auto|gpu|cpu  where to run it (auto)
   --prompt TEXT           what to go on from (Once upon a time)
+  --threads N             of the CPU engine (as many as there are cores, at most 8)
   --n N                   new tokens at most (64)
   --temperature T         0 is greedy (0.7)
   --top-p P               the probability that the nucleus holds (0.9)
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
 struct Arguments {
     model: String,
     backend: BackendChoice,
+    n_threads: usize,
     prompt: String,
     options: GenerateOptions,
 }
@@ -55,6 +58,7 @@ impl Arguments {
     fn parse(arguments: Vec<String>) -> Result<Self> {
         let mut model = None;
         let mut backend = BackendChoice::Auto;
+        let mut n_threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(8));
         let mut prompt = "Once upon a time".to_owned();
         let mut options = GenerateOptions {
             prompt: Prompt::Ids(Vec::new()),
@@ -81,6 +85,7 @@ impl Arguments {
             match argument.as_str() {
                 "--backend" => backend = backend_named(&value()?)?,
                 "--prompt" => prompt = value()?,
+                "--threads" => n_threads = threads(&value()?)?,
                 "--n" => options.max_new_tokens = number("--n", &value()?)?,
                 "--temperature" => options.sampling.temperature = number("--temperature", &value()?)?,
                 "--top-p" => options.sampling.top_p = number("--top-p", &value()?)?,
@@ -94,7 +99,7 @@ impl Arguments {
             }
         }
         let model = model.ok_or_else(|| format!("No model is named; expected the path of a GGUF file:\n{USAGE}"))?;
-        Ok(Self { model, backend, prompt, options })
+        Ok(Self { model, backend, n_threads, prompt, options })
     }
 }
 
@@ -104,6 +109,13 @@ fn backend_named(name: &str) -> Result<BackendChoice> {
         "gpu" => Ok(BackendChoice::WebGpu),
         "cpu" => Ok(BackendChoice::Cpu),
         _ => Err(format!("`--backend` is `{name}`; expected auto, gpu or cpu.").into()),
+    }
+}
+
+fn threads(text: &str) -> Result<usize> {
+    match number("--threads", text)? {
+        n @ 1..=MAX_THREADS => Ok(n),
+        n => Err(format!("`--threads` is {n}; expected 1 to {MAX_THREADS}.").into()),
     }
 }
 
@@ -118,7 +130,7 @@ fn another_seed() -> u64 {
 }
 
 fn run(arguments: Arguments) -> Result<()> {
-    let Arguments { model, backend, prompt, options } = arguments;
+    let Arguments { model, backend, n_threads, prompt, options } = arguments;
     let file = std::fs::read(&model).map_err(|error| format!("The model {model} cannot be read: {error}."))?;
     let gguf = Gguf::parse(&file)?;
     let config = ModelConfig::from_gguf(&gguf)?;
@@ -127,7 +139,8 @@ fn run(arguments: Arguments) -> Result<()> {
     drop(gguf);
     let (context_length, vocab_size) = (config.context_length, config.vocab_size);
     let plan = Plan::llama(config, weights);
-    let mut backend = pollster::block_on(ChosenBackend::load(backend, plan, file, context_length, |_, _, _| {}))?;
+    let pool = Pool::start(n_threads);
+    let mut backend = pollster::block_on(ChosenBackend::load(backend, plan, file, context_length, pool, |_, _, _| {}))?;
     let limits = Limits { context_length, vocab_size, prefill_batch: backend.prefill_batch() };
 
     // The token that the model wants in front, as the page adds it.
@@ -158,6 +171,7 @@ async fn stream<B: Backend>(mut session: Session, backend: &mut B, tokenizer: &T
 
 fn report(result: &RunResult, backend: &ChosenBackend) {
     eprintln!("backend  {}: {}", backend.name(), backend.reason());
+    eprintln!("threads  {}", backend.pool().n_threads());
     eprintln!("prompt   {} tokens, {:.1} tokens/s", result.prompt_tokens, result.prefill_tokens_per_s);
     eprintln!("decode   {} tokens, {:.1} tokens/s", result.new_tokens, result.decode_tokens_per_s);
     eprintln!("end      {}, seed {}", result.stop_reason.as_str(), result.seed);

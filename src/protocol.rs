@@ -42,6 +42,9 @@ pub enum Command {
     Diagnostics,
 }
 
+/// Threads that the CPU engine can have.
+pub const MAX_THREADS: u32 = 16;
+
 /// How far a run may go before it waits for the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Credit {
@@ -86,6 +89,8 @@ pub enum BackendChoice {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadOptions {
     pub backend: BackendChoice,
+    /// Of the CPU engine; default: as many as there are cores, within reason.
+    pub threads: Option<u32>,
     /// Positions the KV cache may hold; default: the model's own, at most 4096.
     pub context_length: Option<u32>,
     /// Lower-case hex; the file is refused when it differs.
@@ -205,6 +210,7 @@ pub struct ModelInfo {
     pub self_test: Option<SelfTest>,
     /// The engine build, e.g. `simd128`.
     pub build: String,
+    /// Of the CPU engine.
     pub threads: u32,
     /// Bytes of wasm memory after loading.
     pub memory_bytes: u64,

@@ -4,7 +4,7 @@
 // wrong type or range is refused by name with kind `bad-option`, an option that is not there yet with `unsupported-option`.
 //
 // Not there yet (refused unless the value says "off"):
-//   load:      threads above 1, cache true
+//   load:      cache true
 //   generate:  messages, typicalP (1 is off), epsilonCutoff, etaCutoff, noRepeatNgramSize, minNewTokens (0 is off),
 //              logitBias ({} is off), suppress ([] is off), samplerOrder 'llama.cpp'
 //   renderChat
@@ -67,7 +67,7 @@ export interface LoadOptions {
    * the page is for loads from the page.
    */
   backend?: 'auto' | 'webgpu' | 'cpu'
-  /** CPU threads. Not there yet: more than 1. */
+  /** CPU threads, 1 to 16; default: as many as there are cores, at most 8. One where the page is not isolated. */
   threads?: number
   /** Positions that the KV cache can hold. Default: the model's own, at most 4096. */
   contextLength?: number

@@ -6,7 +6,7 @@
 //!
 //! Invariant: every way to the CPU leaves a reason that a person can read.
 
-use super::cpu::{self, CpuBackend};
+use super::cpu::{self, CpuBackend, Pool};
 use super::gpu::{self, Gpu, GpuBackend};
 use super::self_test::self_test;
 use super::{Backend, Logits, Stage, Wanted};
@@ -25,7 +25,8 @@ pub struct ChosenBackend {
 }
 
 impl ChosenBackend {
-    /// Takes over a file whose tensors `plan` names, for up to `context_length` positions. `progress(stage, done, total)`.
+    /// Takes over a file whose tensors `plan` names, for up to `context_length` positions, and the CPU engine's threads.
+    /// `progress(stage, done, total)`.
     ///
     /// Errors: the CPU engine's only; whatever the GPU refuses is a reason to do without it.
     pub async fn load(
@@ -33,6 +34,7 @@ impl ChosenBackend {
         plan: Plan,
         file: Vec<u8>,
         context_length: usize,
+        pool: Pool,
         mut progress: impl FnMut(Stage, u64, u64),
     ) -> Result<Self> {
         let mut diagnostics = None;
@@ -43,7 +45,8 @@ impl ChosenBackend {
             Err(reason) => Err(reason),
         };
         let vocab_size = plan.config.vocab_size;
-        let mut cpu = CpuBackend::load(plan, file, context_length, |done, total| progress(Stage::Upload, done, total))?;
+        let upload = |done, total| progress(Stage::Upload, done, total);
+        let mut cpu = CpuBackend::load(plan, file, context_length, pool, upload)?;
         let (gpu, reason) = match candidate {
             Ok(candidate) => prove(candidate, &mut cpu, vocab_size, context_length, &mut diagnostics, progress).await,
             Err(reason) => (None, reason),
@@ -62,6 +65,11 @@ impl ChosenBackend {
     /// Why this engine, as a sentence.
     pub fn reason(&self) -> &str {
         &self.reason
+    }
+
+    /// The CPU engine's threads.
+    pub fn pool(&self) -> &Pool {
+        self.cpu.pool()
     }
 
     /// The GPU adapter that runs the model, if one does.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the model in place goes before its successor's bytes come, so that only one is ever in memory.
 
-use super::{BUILD, Engine, Model, mail, memory_bytes};
+use super::{BUILD, Engine, Model, mail, memory_bytes, threads};
 use crate::backend::{ChosenBackend, Stage};
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
@@ -143,7 +143,8 @@ async fn build(id: u32, name: &str, bytes: Vec<u8>, options: &LoadOptions, start
     drop(gguf);
     let mut progress = Progress::new(id, LoadPhase::Upload);
     let report = |stage, done, total| progress.reached_in(phase(stage), done, total);
-    let backend = ChosenBackend::load(options.backend, plan, bytes, context_length, report).await?;
+    let pool = threads::start(options.threads).await;
+    let backend = ChosenBackend::load(options.backend, plan, bytes, context_length, pool, report).await?;
     describe_backend(&mut info, &backend);
     info.kv_bytes_per_position = backend.kv_bytes_per_position() as u64;
     info.memory_bytes = memory_bytes();
@@ -154,7 +155,11 @@ async fn build(id: u32, name: &str, bytes: Vec<u8>, options: &LoadOptions, start
 /// Says in `info` what runs the model.
 pub(super) fn describe_backend(info: &mut ModelInfo, backend: &ChosenBackend) {
     info.backend = backend.name().into();
-    info.backend_reason = backend.reason().into();
+    info.backend_reason = match backend.pool().shortfall() {
+        Some(shortfall) if backend.name() == "cpu" => format!("{} {shortfall}", backend.reason()),
+        _ => backend.reason().into(),
+    };
+    info.threads = backend.pool().n_threads() as u32;
     info.adapter = backend.adapter().map(str::to_owned);
     info.self_test = backend.self_test();
 }

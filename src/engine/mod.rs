@@ -9,6 +9,7 @@
 mod load;
 mod mail;
 mod run;
+mod threads;
 
 use crate::backend::ChosenBackend;
 use crate::error::{Error, Result};
@@ -16,6 +17,7 @@ use crate::protocol::{Command, Diagnostics, Event, ModelInfo, TokenPiece};
 use crate::tokenizer::{TokenBytes, Tokenizer};
 use mail::{Letter, Mail};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Which of the engine's builds this is.
 pub const BUILD: &str = match (cfg!(target_feature = "relaxed-simd"), cfg!(target_feature = "atomics")) {
@@ -24,8 +26,12 @@ pub const BUILD: &str = match (cfg!(target_feature = "relaxed-simd"), cfg!(targe
     _ => "simd128",
 };
 
-/// Starts the engine in this worker, and tells the page.
+/// Starts the engine in this worker, and tells the page. Does nothing in the workers of its threads, which run the same `main`.
 pub fn start() {
+    static IS_STARTED: AtomicBool = AtomicBool::new(false);
+    if IS_STARTED.swap(true, Ordering::Relaxed) {
+        return;
+    }
     let mail = Mail::open();
     wasm_bindgen_futures::spawn_local(Engine { mail, model: None, last_error: None }.serve());
 }

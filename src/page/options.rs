@@ -6,7 +6,7 @@
 //! Invariant: pure; it sees [`Value`]s, so that every rule is tested natively.
 
 use crate::error::{Error, Result};
-use crate::protocol::{BackendChoice, GenerateOptions, LoadOptions, Prompt, SamplingOptions};
+use crate::protocol::{BackendChoice, GenerateOptions, LoadOptions, MAX_THREADS, Prompt, SamplingOptions};
 
 /// A JavaScript value, as far as options need it.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,11 +88,7 @@ pub fn load(options: Value) -> Result<LoadOptions> {
         Some("cpu") => BackendChoice::Cpu,
         _ => BackendChoice::Auto,
     };
-    if let Some(n_threads) = fields.whole("threads", 1, u32::MAX)?
-        && n_threads > 1
-    {
-        return Err(not_yet("threads", "this build has one thread: leave it out, or pass 1"));
-    }
+    let threads = fields.whole("threads", 1, MAX_THREADS)?;
     if fields.flag("cache")? == Some(true) {
         return Err(not_yet("cache", "files are fetched anew at every visit: leave it out, or pass false"));
     }
@@ -103,7 +99,7 @@ pub fn load(options: Value) -> Result<LoadOptions> {
         Some(other) => return Err(wrong("onProgress", &other, "a function")),
     }
     fields.finish()?;
-    Ok(LoadOptions { backend, context_length, sha256 })
+    Ok(LoadOptions { backend, threads, context_length, sha256 })
 }
 
 /// `tokenize`'s options: whether control tokens in the text are parsed.

@@ -278,7 +278,7 @@ pageTest('options that are not there yet, unknown ones and bad values are refuse
       samplerOrder: await attempt(() => nucleus.generate({ ...asked, samplerOrder: 'llama.cpp' })),
       messages: await attempt(() => nucleus.generate({ messages: [{ role: 'user', content: 'x' }] })),
       backend: await attempt(() => nucleus.load('x.gguf', { backend: 'cuda' })),
-      threads: await attempt(() => nucleus.load('x.gguf', { threads: 4 })),
+      threads: await attempt(() => nucleus.load('x.gguf', { threads: 17 })),
       cache: await attempt(() => nucleus.load('x.gguf', { cache: true })),
       renderChat: await attempt(() => nucleus.renderChat([])),
       temprature: await attempt(() => nucleus.generate({ ...asked, temprature: 1 })),
@@ -288,7 +288,7 @@ pageTest('options that are not there yet, unknown ones and bad values are refuse
     };
   });
   for (const [name, [kind, message, isError]] of Object.entries(refusals)) {
-    const late = ['typicalP', 'logitBias', 'samplerOrder', 'messages', 'threads', 'cache', 'renderChat'];
+    const late = ['typicalP', 'logitBias', 'samplerOrder', 'messages', 'cache', 'renderChat'];
     assert.equal(kind, late.includes(name) ? 'unsupported-option' : 'bad-option', `${name}: ${message}`);
     assert.ok(message.includes(name) && isError, message);
   }

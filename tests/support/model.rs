@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test target uses its own part")]
 
-use nucleus::backend::cpu::CpuBackend;
+use nucleus::backend::cpu::{CpuBackend, Pool};
 use nucleus::backend::gpu::{Gpu, GpuBackend};
 use nucleus::gguf::Gguf;
 use nucleus::model::{ModelConfig, Plan, Weights};
@@ -35,10 +35,15 @@ fn load(file: Vec<u8>) -> Loaded {
 
 /// Only the engine: for models whose vocabulary is of no interest.
 pub fn backend(file: Vec<u8>, context_length: usize) -> nucleus::Result<CpuBackend> {
+    backend_on(Pool::alone(), file, context_length)
+}
+
+/// The same on several threads.
+pub fn backend_on(pool: Pool, file: Vec<u8>, context_length: usize) -> nucleus::Result<CpuBackend> {
     let gguf = Gguf::parse(&file)?;
     let config = ModelConfig::from_gguf(&gguf)?;
     let weights = Weights::from_gguf(&gguf, &config)?;
-    CpuBackend::load(Plan::llama(config, weights), file, context_length, |_, _| {})
+    CpuBackend::load(Plan::llama(config, weights), file, context_length, pool, |_, _| {})
 }
 
 /// A GPU: a real one, or natively lavapipe and in the browser SwiftShader, which `cargo xtask test` makes sure of.

@@ -10,6 +10,7 @@
 use super::activations::Activations;
 use super::formats::{Constants, Format, Head, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Worth};
 use super::pack::ROWS;
+use super::pool::Strip;
 use super::scalar;
 use super::simd::{F32x4, I16x8, I32x4};
 use super::widths::{PAIRS, Sum, VECS, Wide, Width, activations};
@@ -72,14 +73,14 @@ impl Panel {
     }
 }
 
-/// A product: out = W·x, or out += W·x with `add`.
+/// A product: out = W·x, or out += W·x with `add`, for some rows of W.
 pub struct Product<'a> {
-    /// Packed, `n_rows` rows as long as the activations' rows.
+    /// Packed, `n_rows` rows as long as the activations' rows, from the start of a group.
     pub weights: &'a [u8],
     pub n_rows: usize,
     pub x: &'a Activations,
     /// `[token][n_rows]`
-    pub out: &'a mut [f32],
+    pub out: Strip<'a, f32>,
     pub add: bool,
     pub panel: &'a mut Panel,
 }
@@ -91,7 +92,7 @@ impl Product<'_> {
     }
 }
 
-fn rows<F: Format>(Product { weights, n_rows, x, out, add, panel }: Product) {
+fn rows<F: Format>(Product { weights, n_rows, x, mut out, add, panel }: Product) {
     let constants = Constants::new();
     let row_bytes = weights.len() / n_rows;
     let panel = &mut panel.0[..row_bytes / F::TYPE.block_bytes() * F::UNITS];
@@ -99,7 +100,7 @@ fn rows<F: Format>(Product { weights, n_rows, x, out, add, panel }: Product) {
     let n_tiled = x.len() / TILE * TILE;
     for (g, group) in weights.chunks_exact(row_bytes * ROWS).enumerate() {
         let mut store = |token: usize, acc: [F32x4; VECS]| {
-            let out = &mut out[token * n_rows + g * ROWS..][..ROWS];
+            let out = &mut out.row(token)[g * ROWS..][..ROWS];
             for (out, acc) in out.as_chunks_mut().0.iter_mut().zip(acc) {
                 if add { acc.add(F32x4::load(out)).store(out) } else { acc.store(out) }
             }
@@ -120,7 +121,7 @@ fn rows<F: Format>(Product { weights, n_rows, x, out, add, panel }: Product) {
     for (row, bytes) in (done..n_rows).zip(weights[done * row_bytes..].chunks_exact(row_bytes)) {
         for token in 0..x.len() {
             let value = scalar::dot(F::TYPE, bytes, x, token);
-            let out = &mut out[token * n_rows + row];
+            let out = &mut out.row(token)[row];
             *out = if add { value + *out } else { value };
         }
     }
@@ -232,7 +233,8 @@ mod tests {
                 let product = |add| {
                     let mut out = vec![0.5; n * n_rows];
                     let panel = &mut Panel::new(n_cols);
-                    Product { weights: &packed, n_rows, x: &activations, out: &mut out, add, panel }.compute(ty);
+                    let strip = Strip::whole(&mut out, n_rows);
+                    Product { weights: &packed, n_rows, x: &activations, out: strip, add, panel }.compute(ty);
                     out
                 };
                 let (out, sum) = (product(false), product(true));
@@ -289,9 +291,8 @@ mod tests {
                     let mut packed = raw.clone();
                     pack::pack(ty, &mut packed, ty.block_bytes());
                     let (mut out, panel) = (vec![0.0; n * 8], &mut Panel::new(n_cols));
-                    let out_slice = &mut out[..];
-                    Product { weights: &packed, n_rows: 8, x: &activations, out: out_slice, add: false, panel }
-                        .compute(ty);
+                    let strip = Strip::whole(&mut out, 8);
+                    Product { weights: &packed, n_rows: 8, x: &activations, out: strip, add: false, panel }.compute(ty);
                     let mut weights = vec![0.0; n_cols];
                     dequantize_row(ty, &raw[..ty.block_bytes()], &mut weights).unwrap();
                     let exact = -weights.iter().map(|&w| f64::from(w)).sum::<f64>();

@@ -1,4 +1,4 @@
-//! The plan on the CPU: one thread, vectors of 16 bytes, weights as quantized as in the file.
+//! The plan on the CPU: a few threads, vectors of 16 bytes, weights as quantized as in the file.
 //!
 //! Invariant: after `reserve_kv` nothing here allocates for a token, unless the model has formats that candle computes.
 
@@ -8,6 +8,7 @@ mod kv;
 mod matmul;
 mod ops;
 mod pack;
+mod pool;
 mod scalar;
 mod simd;
 mod weights;
@@ -16,14 +17,23 @@ mod widths;
 use super::rope::Rope;
 use super::{Backend, Logits, Wanted, check_ids};
 use crate::error::Result;
-use crate::model::{Op, Plan, Slot};
+use crate::model::{ModelConfig, Op, Plan, Slot};
 use activations::Activations;
 use kv::KvCache;
 use matmul::Panel;
+use pool::Grain;
 use weights::{Input, Matrix};
+
+pub use pool::{MAX_THREADS, Pool, Team};
 
 /// Tokens that go through the model together in a prefill; also how long Stop may have to wait.
 pub const BATCH: usize = 32;
+
+/// What a value costs, in the multiply-adds of a quantized product.
+const NORM_COST: usize = 8;
+const SWIGLU_COST: usize = 16;
+/// For each position.
+const ATTENTION_COST: usize = 4;
 
 /// A model on the CPU, with its KV cache.
 pub struct CpuBackend {
@@ -36,8 +46,9 @@ pub struct CpuBackend {
     work: Work,
 }
 
-/// Working memory of a pass over at most `BATCH` tokens.
+/// Threads and working memory of a pass over at most `BATCH` tokens.
 struct Work {
+    pool: Pool,
     rope: Rope,
     x: Vec<f32>,
     normed: Vec<f32>,
@@ -53,16 +64,19 @@ struct Work {
     /// Whose rows `quantized` holds.
     quantized_from: Option<Slot>,
     product: Vec<f32>,
-    panel: Panel,
-    scores: Vec<f32>,
+    /// One for each thread.
+    panels: Vec<Panel>,
+    scores: Vec<Vec<f32>>,
 }
 
 impl CpuBackend {
-    /// Takes over a file whose tensors `plan` names, for up to `context_length` positions. `progress(done, total)` counts bytes.
+    /// Takes over a file whose tensors `plan` names, for up to `context_length` positions, and the threads to run it on.
+    /// `progress(done, total)` counts bytes.
     pub fn load(
         plan: Plan,
         mut file: Vec<u8>,
         context_length: usize,
+        pool: Pool,
         mut progress: impl FnMut(u64, u64),
     ) -> Result<Self> {
         let total = plan.tensors.iter().map(|tensor| tensor.bytes.len() as u64).sum();
@@ -77,7 +91,7 @@ impl CpuBackend {
         let config = &plan.config;
         let divisors = plan.rope_freqs.map(|id| matrices[id].vector());
         let rope = Rope::new(config, divisors, BATCH);
-        let work = Work::new(&plan, rope);
+        let work = Work::new(&plan, rope, pool);
         let cache = KvCache::new(config.n_layers, config.n_kv_heads, config.head_dim);
         Ok(Self { context_length, file, matrices, cache, work, plan })
     }
@@ -85,6 +99,10 @@ impl CpuBackend {
     /// Bytes that one position takes in the KV cache.
     pub fn kv_bytes_per_position(&self) -> usize {
         self.cache.bytes_per_position()
+    }
+
+    pub fn pool(&self) -> &Pool {
+        &self.work.pool
     }
 
     /// One pass over at most `BATCH` tokens; `cache.len` is left alone.
@@ -100,16 +118,10 @@ impl CpuBackend {
             match *op {
                 Op::Embed { table } => {
                     for (&id, x) in ids.iter().zip(work.x.chunks_exact_mut(config.n_embd)) {
-                        matrices[table].row(file, id as usize, &mut work.panel, x)?;
+                        matrices[table].row(file, id as usize, &mut work.panels[0], x)?;
                     }
                 }
-                Op::RmsNorm { weight } => {
-                    let rows = work.x.chunks_exact(config.n_embd).zip(work.normed.chunks_exact_mut(config.n_embd));
-                    for (x, out) in rows.take(n) {
-                        ops::rms_norm(x, matrices[weight].vector(), config.norm_eps, out);
-                    }
-                    work.forget(Slot::Normed);
-                }
+                Op::RmsNorm { weight } => work.rms_norm(config, matrices[weight].vector(), n),
                 Op::MatMul { weight, x, out, add } => work.matmul(&matrices[weight], file, n, x, out, add)?,
                 Op::Rope { x } => {
                     let (rows, width) = match x {
@@ -136,18 +148,8 @@ impl CpuBackend {
                     from = first + n - 1;
                     n = 1;
                 }
-                Op::Attention { layer } => {
-                    let width = config.q_width();
-                    let rows = work.q.chunks_exact(width).zip(work.attn.chunks_exact_mut(width)).take(n);
-                    for (token, (q, out)) in rows.enumerate() {
-                        ops::attention(config, cache, layer, from + token + 1, q, out, &mut work.scores);
-                    }
-                    work.forget(Slot::Attn);
-                }
-                Op::SwiGlu => {
-                    ops::swiglu(&mut work.gate[..n * config.n_ff], &work.up[..n * config.n_ff]);
-                    work.forget(Slot::Gate);
-                }
+                Op::Attention { layer } => work.attention(config, cache, layer, from, n),
+                Op::SwiGlu => work.swiglu(config.n_ff, n),
             }
         }
         Ok(())
@@ -191,18 +193,20 @@ impl Backend for CpuBackend {
     async fn reserve_kv(&mut self, n_positions: usize) -> Result<()> {
         self.cache.reserve(n_positions)?;
         let capacity = self.cache.capacity();
-        self.work.scores.resize(capacity, 0.0);
+        self.work.scores.iter_mut().for_each(|scores| scores.resize(capacity, 0.0));
         Ok(())
     }
 }
 
 impl Work {
-    fn new(plan: &Plan, rope: Rope) -> Self {
+    fn new(plan: &Plan, rope: Rope, pool: Pool) -> Self {
+        let n_threads = pool.n_threads();
         let config = &plan.config;
         let rows = |width: usize| vec![0.0; BATCH * width];
         let (q_width, kv_width) = (config.q_width(), config.kv_width());
         let widest_input = config.n_embd.max(q_width).max(config.n_ff);
         Self {
+            pool,
             rope,
             x: rows(config.n_embd),
             normed: rows(config.n_embd),
@@ -216,8 +220,8 @@ impl Work {
             quantized: Activations::new(BATCH, widest_input),
             quantized_from: None,
             product: rows(config.n_embd),
-            panel: Panel::new(widest_input),
-            scores: Vec::new(),
+            panels: (0..n_threads).map(|_| Panel::new(widest_input)).collect(),
+            scores: vec![Vec::new(); n_threads],
         }
     }
 
@@ -234,13 +238,51 @@ impl Work {
             self.quantized_from = Some(x);
         }
         let scratch = if add { &mut self.product[..n * matrix.tensor.n_rows] } else { &mut [] };
-        let input =
-            Input { n, x: &input_rows[..n * matrix.tensor.n_cols], quantized: &self.quantized, panel: &mut self.panel };
+        let x_rows = &input_rows[..n * matrix.tensor.n_cols];
+        let input = Input { n, x: x_rows, quantized: &self.quantized, pool: &mut self.pool, panels: &mut self.panels };
         let done = matrix.matmul(file, input, &mut out_rows[..n * matrix.tensor.n_rows], add, scratch);
         *self.slot(x) = input_rows;
         *self.slot(out) = out_rows;
         self.forget(out);
         done
+    }
+
+    fn rms_norm(&mut self, config: &ModelConfig, weight: &[f32], n: usize) {
+        let (width, x) = (config.n_embd, &self.x);
+        let grain = Grain { columns: width, cost: NORM_COST * width };
+        let out = &mut self.normed[..n * width];
+        self.pool.split(out, n * width, grain, &mut [(); MAX_THREADS], |range, mut out, ()| {
+            let rows = x[range].chunks_exact(width).zip(out.row(0).chunks_exact_mut(width));
+            rows.for_each(|(x, out)| ops::rms_norm(x, weight, config.norm_eps, out));
+        });
+        self.forget(Slot::Normed);
+    }
+
+    /// For `n` positions from `from` on.
+    fn attention(&mut self, config: &ModelConfig, cache: &KvCache, layer: usize, from: usize, n: usize) {
+        let (head_dim, n_heads, q) = (config.head_dim, config.n_heads, &self.q);
+        let group = n_heads / config.n_kv_heads;
+        let grain = Grain { columns: head_dim, cost: ATTENTION_COST * head_dim * (from + n) };
+        let len = n * config.q_width();
+        self.pool.split(&mut self.attn[..len], len, grain, &mut self.scores, |range, mut out, scores| {
+            let first = range.start / head_dim;
+            let heads = q[range].chunks_exact(head_dim).zip(out.row(0).chunks_exact_mut(head_dim));
+            for (i, (q, out)) in (first..).zip(heads) {
+                let (token, kv_head) = (i / n_heads, i % n_heads / group);
+                let (keys, values) = (cache.keys(layer, kv_head), cache.values(layer, kv_head));
+                ops::attention(keys, values, from + token + 1, q, out, scores);
+            }
+        });
+        self.forget(Slot::Attn);
+    }
+
+    fn swiglu(&mut self, n_ff: usize, n: usize) {
+        let up = &self.up;
+        let grain = Grain { columns: n_ff, cost: SWIGLU_COST * n_ff };
+        self.pool.split(&mut self.gate[..n * n_ff], n * n_ff, grain, &mut [(); MAX_THREADS], |range, mut gate, ()| {
+            ops::swiglu(gate.row(0), &up[range]);
+        });
+        self.forget(Slot::Gate);
     }
 
     fn slot(&mut self, slot: Slot) -> &mut Vec<f32> {

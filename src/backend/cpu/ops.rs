@@ -2,9 +2,7 @@
 //!
 //! Invariant: plain functions of slices; no state, no allocation.
 
-use super::kv::KvCache;
 use super::simd::{self, F32x4};
-use crate::model::ModelConfig;
 
 /// out = x / sqrt(mean(x²) + eps) * weight (Zhang and Sennrich 2019).
 pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
@@ -48,44 +46,32 @@ fn exp_scores(scores: &mut [f32]) -> f32 {
 /// Positions whose scores are computed together. The cache has room for a whole number of such tiles.
 const TILE: usize = 4;
 
-/// One query position over the first `kv_len` positions of a layer's cache. `q` and `out`: `[n_heads][head_dim]`; `scores`: room for
+/// One head of one query position over the first `kv_len` positions' `keys` and `values`, `[position][head_dim]`. `scores`: room for
 /// the cache's capacity.
-pub fn attention(
-    config: &ModelConfig,
-    cache: &KvCache,
-    layer: usize,
-    kv_len: usize,
-    q: &[f32],
-    out: &mut [f32],
-    scores: &mut [f32],
-) {
-    let head_dim = config.head_dim;
+pub fn attention(keys: &[f32], values: &[f32], kv_len: usize, q: &[f32], out: &mut [f32], scores: &mut [f32]) {
+    let head_dim = q.len();
     let scale = 1.0 / (head_dim as f32).sqrt();
-    let group = config.n_heads / config.n_kv_heads;
-    for (head, (q, out)) in q.chunks_exact(head_dim).zip(out.chunks_exact_mut(head_dim)).enumerate() {
-        let keys = cache.keys(layer, head / group).chunks_exact(TILE * head_dim);
-        // The last tile may reach beyond `kv_len`, into room of the cache; nothing reads those scores.
-        let tiles = scores.as_chunks_mut().0.iter_mut().take(kv_len.div_ceil(TILE));
-        for (scores, keys) in tiles.zip(keys) {
-            score_tile(q, keys).mul(F32x4::splat(scale)).store(scores);
-        }
-        let scores = &mut scores[..kv_len];
-        let inverse = 1.0 / exp_scores(scores);
-        let values = cache.values(layer, head / group);
-        let (wide, rest) = out.as_chunks_mut::<32>();
-        for (i, out) in wide.iter_mut().enumerate() {
-            weighted_sum::<8>(scores, &values[32 * i..], head_dim, inverse, out.as_chunks_mut().0);
-        }
-        let done = head_dim - rest.len();
-        let (lanes, rest) = rest.as_chunks_mut::<4>();
-        for (i, out) in lanes.iter_mut().enumerate() {
-            weighted_sum::<1>(scores, &values[done + 4 * i..], head_dim, inverse, std::slice::from_mut(out));
-        }
-        let done = head_dim - rest.len();
-        for (i, out) in rest.iter_mut().enumerate() {
-            let column = values[done + i..].iter().step_by(head_dim);
-            *out = scores.iter().zip(column).map(|(score, value)| score * value).sum::<f32>() * inverse;
-        }
+    let keys = keys.chunks_exact(TILE * head_dim);
+    // The last tile may reach beyond `kv_len`, into room of the cache; nothing reads those scores.
+    let tiles = scores.as_chunks_mut().0.iter_mut().take(kv_len.div_ceil(TILE));
+    for (scores, keys) in tiles.zip(keys) {
+        score_tile(q, keys).mul(F32x4::splat(scale)).store(scores);
+    }
+    let scores = &mut scores[..kv_len];
+    let inverse = 1.0 / exp_scores(scores);
+    let (wide, rest) = out.as_chunks_mut::<32>();
+    for (i, out) in wide.iter_mut().enumerate() {
+        weighted_sum::<8>(scores, &values[32 * i..], head_dim, inverse, out.as_chunks_mut().0);
+    }
+    let done = head_dim - rest.len();
+    let (lanes, rest) = rest.as_chunks_mut::<4>();
+    for (i, out) in lanes.iter_mut().enumerate() {
+        weighted_sum::<1>(scores, &values[done + 4 * i..], head_dim, inverse, std::slice::from_mut(out));
+    }
+    let done = head_dim - rest.len();
+    for (i, out) in rest.iter_mut().enumerate() {
+        let column = values[done + i..].iter().step_by(head_dim);
+        *out = scores.iter().zip(column).map(|(score, value)| score * value).sum::<f32>() * inverse;
     }
 }
 

@@ -4,7 +4,8 @@
 
 use super::activations::Activations;
 use super::matmul::{Panel, Product};
-use super::pack;
+use super::pack::{self, ROWS};
+use super::pool::{Grain, Pool};
 use crate::error::{Error, Result, quoted};
 use crate::model::TensorRef;
 use crate::quant::{self, GgmlType, units};
@@ -27,12 +28,14 @@ enum Kind {
     Table,
 }
 
-/// What a product reads: f32 rows, and the same rows quantized.
+/// What a product reads: f32 rows, and the same rows quantized; and what computes it.
 pub struct Input<'a> {
     pub n: usize,
     pub x: &'a [f32],
     pub quantized: &'a Activations,
-    pub panel: &'a mut Panel,
+    pub pool: &'a mut Pool,
+    /// One for each thread.
+    pub panels: &'a mut [Panel],
 }
 
 impl Matrix {
@@ -94,7 +97,12 @@ impl Matrix {
         match &self.kind {
             Kind::Packed => {
                 let (weights, x) = (&file[bytes.clone()], input.quantized);
-                Product { weights, n_rows: *n_rows, x, out, add, panel: input.panel }.compute(*ty);
+                let row_bytes = weights.len() / n_rows;
+                let grain = Grain { columns: ROWS, cost: ROWS * n_cols * input.n };
+                input.pool.split(out, *n_rows, grain, input.panels, |rows, out, panel| {
+                    let weights = &weights[rows.start * row_bytes..rows.end * row_bytes];
+                    Product { weights, n_rows: rows.len(), x, out, add, panel }.compute(*ty);
+                });
             }
             Kind::Candle(blocks) => {
                 let to = if add { &mut *scratch } else { &mut *out };

@@ -123,7 +123,7 @@ fn load_options() {
     let hash = "A".repeat(64);
     let fine = object(&[
         ("backend", text_of("cpu")),
-        ("threads", Number(1.0)),
+        ("threads", Number(16.0)),
         ("cache", Bool(false)),
         ("contextLength", Number(512.0)),
         ("sha256", text_of(&hash)),
@@ -131,12 +131,13 @@ fn load_options() {
     ]);
     let options = load(fine).expect("all of these are there");
     let (context_length, sha256) = (Some(512), Some("a".repeat(64)));
-    assert_eq!(options, LoadOptions { backend: BackendChoice::Cpu, context_length, sha256 });
+    assert_eq!(options, LoadOptions { backend: BackendChoice::Cpu, threads: Some(16), context_length, sha256 });
     assert_eq!(load(Other("undefined")), Ok(LoadOptions::default()));
     let kind = |name: &str, value: Value| load(object(&[(name, value)])).expect_err(name).kind();
-    assert_eq!(kind("threads", Number(2.0)), "unsupported-option");
     assert_eq!(kind("cache", Bool(true)), "unsupported-option");
-    assert_eq!(kind("threads", Number(0.0)), "bad-option");
+    for n_threads in [0.0, 1.5, 17.0] {
+        assert_eq!(kind("threads", Number(n_threads)), "bad-option");
+    }
     assert_eq!(kind("backend", text_of("cuda")), "bad-option");
     assert_eq!(kind("contextLength", Number(0.0)), "bad-option");
     assert_eq!(kind("sha256", text_of("abc")), "bad-option");
