@@ -158,8 +158,9 @@ pub(super) mod tests {
     use super::*;
     use crate::protocol::StepMs;
 
-    pub const TOP_P: SamplingOptions =
-        SamplingOptions { repetition_penalty: 1.0, temperature: 0.7, top_k: 0, top_p: 0.9, min_p: 0.0, seed: 1 };
+    pub fn top_p() -> SamplingOptions {
+        SamplingOptions { temperature: 0.7, top_p: 0.9, seed: 1, ..SamplingOptions::OFF }
+    }
 
     /// A step whose `n_listed` candidates are equally likely, the first `n_kept` of them kept.
     pub fn step(n_listed: u32, nucleus_size: u32, rank: u32) -> StepRecord {
@@ -202,7 +203,7 @@ pub(super) mod tests {
 
     #[test]
     fn few_kept_then_the_line_then_cut_ones_to_the_end() {
-        let places = arrange(&step(64, 5, 2), &TOP_P, 1000);
+        let places = arrange(&step(64, 5, 2), &top_p(), 1000);
         assert_eq!(places.len(), N_PLACES);
         assert_eq!(shown(&places), (0..14).collect::<Vec<_>>());
         assert!(matches!(&places[5], Place::Cut(text) if text.starts_with("top-p 0.90 cuts here: 995 tokens share")));
@@ -210,7 +211,7 @@ pub(super) mod tests {
 
     #[test]
     fn many_kept_are_counted_and_the_chosen_one_is_shown() {
-        let places = arrange(&step(64, 40, 30), &TOP_P, 1000);
+        let places = arrange(&step(64, 40, 30), &top_p(), 1000);
         assert_eq!(shown(&places), [0, 1, 2, 3, 4, 5, 6, 7, 8, 30, 40, 41, 42]);
         assert_eq!(places[9], Place::Gap("30 tokens more kept".into()));
         assert!(matches!(places[11], Place::Cut(_)));
@@ -218,7 +219,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_nucleus_beyond_the_list_still_shows_the_chosen_one() {
-        let places = arrange(&step(64, 500, 300), &TOP_P, 1000);
+        let places = arrange(&step(64, 500, 300), &top_p(), 1000);
         assert_eq!(places[N_PLACES - 1 - 2..].iter().filter(|p| **p == Place::Chosen).count(), 1);
         assert!(places.iter().any(|p| matches!(p, Place::Gap(text) if text.starts_with("487 "))), "{places:?}");
         assert!(matches!(places[N_PLACES - 1], Place::Cut(_)));
@@ -229,21 +230,21 @@ pub(super) mod tests {
         let mut whole = step(1000, 500, 30);
         trim(&mut whole);
         assert_eq!((whole.candidates.len(), whole.candidates.capacity()), (N_LOOKED_AT, N_LOOKED_AT));
-        assert_eq!(arrange(&whole, &TOP_P, 1000), arrange(&step(64, 500, 30), &TOP_P, 1000));
+        assert_eq!(arrange(&whole, &top_p(), 1000), arrange(&step(64, 500, 30), &top_p(), 1000));
     }
 
     #[test]
     fn a_forced_token_far_below_the_line_ends_the_list() {
-        let places = arrange(&step(64, 5, 50), &TOP_P, 1000);
+        let places = arrange(&step(64, 5, 50), &top_p(), 1000);
         assert_eq!(places[N_PLACES - 1], Place::Candidate(50));
         assert_eq!(places[N_PLACES - 2], Place::Gap("down to number 51".into()));
-        let unlisted = arrange(&step(64, 5, 900), &TOP_P, 1000);
+        let unlisted = arrange(&step(64, 5, 900), &top_p(), 1000);
         assert_eq!(unlisted[N_PLACES - 1], Place::Chosen);
     }
 
     #[test]
     fn nothing_cut_means_no_line() {
-        let everything = SamplingOptions { top_p: 1.0, ..TOP_P };
+        let everything = SamplingOptions { top_p: 1.0, ..top_p() };
         let places = arrange(&step(64, 1000, 3), &everything, 1000);
         assert!(!places.iter().any(|p| matches!(p, Place::Cut(_))), "{places:?}");
         assert_eq!(shown(&places), (0..13).collect::<Vec<_>>());
@@ -255,7 +256,7 @@ pub(super) mod tests {
             for nucleus_size in [1, 2, 11, 12, 13, 14, 15, 16, 63, 64, 65, 999, 1000] {
                 for rank in [0, 1, 9, 10, 11, 12, 13, 14, 15, 63, 64, 999] {
                     let step = step(n_listed, nucleus_size, rank);
-                    let places = arrange(&step, &TOP_P, 1000);
+                    let places = arrange(&step, &top_p(), 1000);
                     let case = format!("listed {n_listed}, nucleus {nucleus_size}, rank {rank}: {places:?}");
                     assert_eq!(places.len(), N_PLACES, "{case}");
                     let n_chosen = places
@@ -272,7 +273,7 @@ pub(super) mod tests {
 
     #[test]
     fn greedy_bars_show_the_model_itself() {
-        let greedy = SamplingOptions { temperature: 0.0, ..TOP_P };
+        let greedy = SamplingOptions { temperature: 0.0, ..top_p() };
         let mut step = step(3, 1, 0);
         (step.nucleus_mass, step.candidates[0].p_temperature, step.candidates[0].p_raw) = (1.0, 1.0, 0.6);
         let shown = shown_probabilities(&step, &greedy);
@@ -280,19 +281,19 @@ pub(super) mod tests {
         assert!((shown[2].1 - 0.602).abs() < 1e-6);
         let places = arrange(&step, &greedy, 1000);
         assert_eq!(places[1], Place::Cut("temperature 0 cuts here: 999 tokens share 40\u{a0}%".into()));
-        assert_eq!(shown_probabilities(&step, &TOP_P)[0].0, 1.0);
+        assert_eq!(shown_probabilities(&step, &top_p())[0].0, 1.0);
     }
 
     #[test]
     fn the_line_names_the_filter_that_cut() {
         let step = step(64, 5, 2);
-        assert_eq!(first_filter(&step, &TOP_P), Some(Filter::TopP));
-        assert_eq!(first_filter(&step, &SamplingOptions { top_k: 5, ..TOP_P }), Some(Filter::TopK));
-        assert_eq!(first_filter(&step, &SamplingOptions { top_p: 1.0, min_p: 0.1, ..TOP_P }), Some(Filter::MinP));
-        assert_eq!(first_filter(&step, &SamplingOptions { temperature: 0.0, ..TOP_P }), Some(Filter::Greedy));
+        assert_eq!(first_filter(&step, &top_p()), Some(Filter::TopP));
+        assert_eq!(first_filter(&step, &SamplingOptions { top_k: 5, ..top_p() }), Some(Filter::TopK));
+        assert_eq!(first_filter(&step, &SamplingOptions { top_p: 1.0, min_p: 0.1, ..top_p() }), Some(Filter::MinP));
+        assert_eq!(first_filter(&step, &SamplingOptions { temperature: 0.0, ..top_p() }), Some(Filter::Greedy));
         let mut both = step.clone();
         both.candidates[5].p_temperature = 1e-6;
-        let min_p = SamplingOptions { min_p: 0.1, ..TOP_P };
+        let min_p = SamplingOptions { min_p: 0.1, ..top_p() };
         assert_eq!(first_filter(&both, &min_p), Some(Filter::MinP), "the mass above the cut is below top-p");
     }
 }

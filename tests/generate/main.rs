@@ -15,13 +15,13 @@ fn options() -> GenerateOptions {
     GenerateOptions {
         prompt: Prompt::Ids(Vec::new()),
         max_new_tokens: 12,
+        min_new_tokens: 0,
         sampling: SamplingOptions {
             repetition_penalty: 1.1,
             temperature: 0.8,
-            top_k: 0,
             top_p: 0.9,
-            min_p: 0.0,
             seed: 3,
+            ..SamplingOptions::OFF
         },
         stop: Vec::new(),
         ignore_eos: false,

@@ -60,7 +60,7 @@ fn the_top_gives_the_same_run_as_all_logits() {
         case("few are kept", 0..=0, |options| options.sampling.top_k = 5),
         case("a nucleus at times longer than the list", 1..=11, |options| options.sampling.top_p = 0.64),
         case("nothing cut, some draws past the list", 1..=11, |options| {
-            options.sampling = SamplingOptions { temperature: 0.4, top_p: 1.0, ..options.sampling };
+            options.sampling = SamplingOptions { temperature: 0.4, top_p: 1.0, ..options.sampling.clone() };
         }),
         case("more candidates than the list has", 12..=12, |options| options.candidates = 20),
         case("a token past the list is forced", 1..=1, |options| {

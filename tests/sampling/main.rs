@@ -10,8 +10,7 @@ use nucleus::backend::{Logits, Top};
 use nucleus::protocol::SamplingOptions;
 use nucleus::sampling::{Sampled, Sampler};
 
-const OFF: SamplingOptions =
-    SamplingOptions { repetition_penalty: 1.0, temperature: 1.0, top_k: 0, top_p: 1.0, min_p: 0.0, seed: 0 };
+const OFF: SamplingOptions = SamplingOptions::OFF;
 
 fn fixture(name: &str) -> Vec<u8> {
     let path = format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
