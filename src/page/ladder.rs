@@ -6,7 +6,7 @@
 //! Invariant: pure; it arranges a `StepRecord` and knows no DOM.
 
 use super::words::{count, percent, setting};
-use crate::protocol::{Candidate, SamplingOptions, StepRecord};
+use crate::protocol::{Candidate, SamplerOrder, SamplingOptions, StepRecord};
 
 /// How many places the list has.
 pub const N_PLACES: usize = 15;
@@ -38,6 +38,9 @@ pub enum Filter {
     TopK,
     TopP,
     MinP,
+    TypicalP,
+    Epsilon,
+    Eta,
 }
 
 /// Drops the candidates that no view looks at, and their memory.
@@ -46,11 +49,36 @@ pub fn trim(step: &mut StepRecord) {
     step.candidates.shrink_to_fit();
 }
 
+/// Whether the token of the step was among the kept ones: a forced one may have been cut.
+pub fn is_kept(step: &StepRecord) -> bool {
+    step.p > 0.0
+}
+
+/// The filters that are on, in the order in which they cut.
+pub fn filters(sampling: &SamplingOptions) -> Vec<Filter> {
+    let typical = (sampling.typical_p < 1.0, Filter::TypicalP);
+    let is_llama_cpp = sampling.order == SamplerOrder::LlamaCpp;
+    [
+        (sampling.top_k > 0, Filter::TopK),
+        (typical.0 && is_llama_cpp, typical.1),
+        (sampling.top_p < 1.0, Filter::TopP),
+        (sampling.min_p > 0.0, Filter::MinP),
+        (typical.0 && !is_llama_cpp, typical.1),
+        (sampling.epsilon_cutoff > 0.0, Filter::Epsilon),
+        (sampling.eta_cutoff > 0.0, Filter::Eta),
+    ]
+    .into_iter()
+    .filter_map(|(is_on, filter)| is_on.then_some(filter))
+    .collect()
+}
+
 /// Fills the places for one step. `vocab_size` is what the filters chose from.
 pub fn arrange(step: &StepRecord, sampling: &SamplingOptions, vocab_size: u32) -> Vec<Place> {
     let n_listed = step.candidates.len();
-    let n_kept_listed = step.candidates.iter().take_while(|candidate| candidate.kept).count();
-    let n_kept = usize::try_from(step.nucleus_size).unwrap_or(usize::MAX).max(n_kept_listed);
+    // Down to the last kept one. Typical-p may cut above it, too: those stay in their places, as cut ones.
+    let n_kept_listed = step.candidates.iter().rposition(|candidate| candidate.kept).map_or(0, |last| last + 1);
+    let n_above = step.candidates[..n_kept_listed].iter().take_while(|candidate| !candidate.kept).count();
+    let n_kept = usize::try_from(step.nucleus_size).unwrap_or(usize::MAX).saturating_add(n_above).max(n_kept_listed);
     let n_cut = vocab_size.saturating_sub(step.nucleus_size);
     let chosen = step.candidates.iter().position(|candidate| candidate.id == step.id);
     let line = (n_cut > 0 && n_listed > 0).then(|| cut_line(step, sampling, n_cut));
@@ -65,7 +93,7 @@ pub fn arrange(step: &StepRecord, sampling: &SamplingOptions, vocab_size: u32) -
         // Two places for the gap and for a chosen token that lies in it.
         let n_head = n_room.saturating_sub(2).min(n_kept_listed);
         let chosen_below = chosen.filter(|&at| at >= n_head && at < n_kept_listed);
-        let is_unlisted = chosen.is_none() && step.rank < step.nucleus_size;
+        let is_unlisted = chosen.is_none() && is_kept(step);
         let n_shown = n_head + usize::from(chosen_below.is_some() || is_unlisted);
         places.extend((0..n_head).map(Place::Candidate));
         if n_kept > n_shown && n_listed > 0 {
@@ -102,11 +130,19 @@ pub fn shown_probabilities(step: &StepRecord, sampling: &SamplingOptions) -> Vec
 
 /// Which filter drew the line below the last kept candidate; none when nothing was cut or nothing is listed.
 pub fn first_filter(step: &StepRecord, sampling: &SamplingOptions) -> Option<Filter> {
-    let n_kept = step.candidates.iter().take_while(|candidate| candidate.kept).count();
+    let n_kept = step.candidates.iter().rposition(|candidate| candidate.kept).map_or(0, |last| last + 1);
     if sampling.temperature == 0.0 {
         return Some(Filter::Greedy);
     }
     let last: &Candidate = step.candidates[..n_kept].last()?;
+    match filters(sampling)[..] {
+        // What is cut is forbidden.
+        [] => return None,
+        [only] => return Some(only),
+        // Which of several it was is not told: those after min-p, which are rarely on, go first.
+        [.., last @ (Filter::TypicalP | Filter::Epsilon | Filter::Eta)] => return Some(last),
+        _ => {}
+    }
     if sampling.top_k > 0 && step.nucleus_size >= sampling.top_k {
         return Some(Filter::TopK);
     }
@@ -128,12 +164,17 @@ pub fn filter_name(filter: Filter, sampling: &SamplingOptions) -> String {
         Filter::TopK => format!("top-k {}", sampling.top_k),
         Filter::TopP => format!("top-p {}", setting(sampling.top_p)),
         Filter::MinP => format!("min-p {}", setting(sampling.min_p)),
+        Filter::TypicalP => format!("typical-p {}", setting(sampling.typical_p)),
+        Filter::Epsilon => format!("epsilon {}", sampling.epsilon_cutoff),
+        Filter::Eta => format!("eta {}", sampling.eta_cutoff),
     }
 }
 
 fn cut_line(step: &StepRecord, sampling: &SamplingOptions, n_cut: u32) -> String {
-    let name = first_filter(step, sampling)
-        .map_or_else(|| "the filters cut".to_owned(), |filter| format!("{} cuts", filter_name(filter, sampling)));
+    let name = first_filter(step, sampling).map_or_else(
+        || "forbidden tokens are cut".to_owned(),
+        |filter| format!("{} cuts", filter_name(filter, sampling)),
+    );
     let greedy = step.candidates.first().filter(|_| sampling.temperature == 0.0);
     let left = (1.0 - greedy.map_or(step.nucleus_mass, |best| best.p_raw)).clamp(0.0, 1.0);
     let verb = if n_cut == 1 { "has" } else { "share" };
@@ -282,6 +323,24 @@ pub(super) mod tests {
         let places = arrange(&step, &greedy, 1000);
         assert_eq!(places[1], Place::Cut("temperature 0 cuts here: 999 tokens share 40\u{a0}%".into()));
         assert_eq!(shown_probabilities(&step, &top_p())[0].0, 1.0);
+    }
+
+    #[test]
+    fn typical_p_may_cut_the_likeliest_too() {
+        let typical = SamplingOptions { typical_p: 0.5, ..SamplingOptions::OFF };
+        let mut step = step(64, 3, 3);
+        step.candidates.iter_mut().for_each(|candidate| candidate.kept = (2..5).contains(&candidate.id));
+        let places = arrange(&step, &typical, 1000);
+        assert_eq!(shown(&places), (0..14).collect::<Vec<_>>(), "in their order, none counted as kept");
+        assert!(matches!(&places[5], Place::Cut(text) if text.starts_with("typical-p 0.50 cuts here: 997 tokens")));
+    }
+
+    #[test]
+    fn forbidden_tokens_are_cut_without_a_filter() {
+        let suppressed = SamplingOptions { suppress: vec![1], ..SamplingOptions::OFF };
+        let step = step(64, 63, 0);
+        assert_eq!(first_filter(&step, &suppressed), None);
+        assert_eq!(cut_line(&step, &suppressed, 1), "forbidden tokens are cut here: 1 token has 94\u{a0}%");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 use crate::backend::Sums;
 use std::f64::consts::{LN_2, LOG2_E};
+use std::ops::AddAssign;
 
 /// Independent partial sums, so that the compiler may keep them in vector registers.
 const LANES: usize = 8;
@@ -37,24 +38,26 @@ impl Softmax {
     /// Of `scores`, none NaN, whose largest is `max`, finite. -∞ has probability 0. `temperature` above 0.
     pub fn of(scores: &[f32], max: f32, temperature: f32) -> Softmax {
         let (mut weight, mut weighted_x) = (0.0, 0.0);
-        let (blocks, rest) = scores.as_chunks::<BLOCK>();
-        let mut last = [f32::NEG_INFINITY; BLOCK];
-        last[..rest.len()].copy_from_slice(rest);
-        for block in blocks.iter().chain([&last]) {
+        for_each_block(scores, |block| {
             let sums = block_sums(block, max, temperature);
             weight += sums.0;
             weighted_x += sums.1;
-        }
+        });
         Softmax { weight, weighted_x, ..Softmax::empty(max, temperature) }
     }
 
     /// The same, summed in f64.
     pub fn exactly_of(scores: &[f32], max: f32, temperature: f32) -> Softmax {
         let mut softmax = Softmax::empty(max, temperature);
-        let mut spread = Spread::default();
-        scores.iter().for_each(|&score| spread.add(softmax.exponent(score)));
-        (softmax.weight, softmax.weighted_x) = (spread.weight, spread.weighted_x);
-        softmax.mass = scores.iter().map(|&score| f64::from(softmax.p(score))).sum();
+        let (mut weight, mut weighted_x) = (0.0, 0.0);
+        for_each_block(scores, |block| {
+            let xs = block.map(|score| softmax.exponent(score).max(LOWEST_EXPONENT));
+            let weights = block.map(|score| softmax.weight(score));
+            weight += sum(&weights);
+            weighted_x += sum(&std::array::from_fn(|i| xs[i] * weights[i]));
+        });
+        (softmax.weight, softmax.weighted_x, softmax.mass) = (weight, weighted_x, 0.0);
+        for_each_block(scores, |block| softmax.mass += sum(&block.map(|score| f64::from(softmax.p(score)))));
         softmax
     }
 
@@ -167,10 +170,23 @@ fn block_sums(block: &[f32; BLOCK], max: f32, temperature: f32) -> (f64, f64) {
     (sum(&weights), sum(&weighted_xs))
 }
 
+/// Calls `f` with each block; the last is filled up with -∞, which adds nothing.
+#[inline(always)]
+fn for_each_block(scores: &[f32], mut f: impl FnMut(&[f32; BLOCK])) {
+    let (blocks, rest) = scores.as_chunks::<BLOCK>();
+    blocks.iter().for_each(&mut f);
+    let mut last = [f32::NEG_INFINITY; BLOCK];
+    last[..rest.len()].copy_from_slice(rest);
+    f(&last);
+}
+
 /// Σ of a block, lane by lane.
 #[inline(always)]
-fn sum(block: &[f32; BLOCK]) -> f64 {
-    let mut lanes = [0.0; LANES];
+fn sum<T: Copy + Default + AddAssign>(block: &[T; BLOCK]) -> f64
+where
+    f64: From<T>,
+{
+    let mut lanes = [T::default(); LANES];
     for chunk in block.as_chunks::<LANES>().0 {
         for lane in 0..LANES {
             lanes[lane] += chunk[lane];

@@ -44,7 +44,7 @@ fn is_near(a: f32, b: f32) -> bool {
 }
 
 /// The same token from the same tokens; probabilities but for rounding.
-fn assert_same(found: &Sampled, expected: &Sampled, context: impl Fn() -> String) {
+pub fn assert_same(found: &Sampled, expected: &Sampled, context: impl Fn() -> String) {
     let decided = |s: &Sampled| {
         let candidates: Vec<_> = s.candidates.iter().map(|c| (c.id, c.kept, c.logit.to_bits())).collect();
         (s.id, s.rank, s.u, s.nucleus_size, candidates)
