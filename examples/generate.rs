@@ -63,14 +63,8 @@ impl Arguments {
         let mut options = GenerateOptions {
             prompt: Prompt::Ids(Vec::new()),
             max_new_tokens: 64,
-            sampling: SamplingOptions {
-                repetition_penalty: 1.0,
-                temperature: 0.7,
-                top_k: 0,
-                top_p: 0.9,
-                min_p: 0.0,
-                seed: another_seed(),
-            },
+            min_new_tokens: 0,
+            sampling: SamplingOptions { temperature: 0.7, top_p: 0.9, seed: another_seed(), ..SamplingOptions::OFF },
             stop: Vec::new(),
             ignore_eos: false,
             max_time_ms: None,

@@ -102,6 +102,8 @@ pub struct LoadOptions {
 pub struct GenerateOptions {
     pub prompt: Prompt,
     pub max_new_tokens: u32,
+    /// Ends of sequence are forbidden until the text has this many tokens.
+    pub min_new_tokens: u32,
     pub sampling: SamplingOptions,
     pub stop: Vec<String>,
     pub ignore_eos: bool,
@@ -119,12 +121,19 @@ pub enum Prompt {
     Ids(Vec<u32>),
 }
 
-/// The decoding chain, in the order in which it is applied (Hugging Face's order, SEMANTICS.md).
+/// The decoding chain: processors of logits, filters, temperature (SEMANTICS.md, "Sampling"). Semantics are those of transformers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SamplingOptions {
+    pub order: SamplerOrder,
     /// Negative logits are multiplied, others divided, once per distinct token of prompt and text; 1 is off.
     pub repetition_penalty: f32,
-    /// 0 is greedy.
+    /// Forbids a token that would end a run of so many tokens which is in prompt and text already; 0 is off.
+    pub no_repeat_ngram_size: u32,
+    /// Added to the logits of these tokens.
+    pub logit_bias: Vec<(u32, f32)>,
+    /// Tokens that are forbidden.
+    pub suppress: Vec<u32>,
+    /// 0 is greedy, in both orders: the best token after the processors, no filter asked.
     pub temperature: f32,
     /// Keeps the k best, ties with the k-th included; 0 is off.
     pub top_k: u32,
@@ -132,7 +141,41 @@ pub struct SamplingOptions {
     pub top_p: f32,
     /// Keeps p >= min_p * p_max; 0 is off.
     pub min_p: f32,
+    /// Keeps the tokens whose surprisal is nearest to the entropy, up to this mass; 1 is off.
+    pub typical_p: f32,
+    /// Keeps p >= this; 0 is off.
+    pub epsilon_cutoff: f32,
+    /// Keeps p >= this, or >= sqrt(this) e^-entropy where that is less; 0 is off.
+    pub eta_cutoff: f32,
     pub seed: u64,
+}
+
+impl SamplingOptions {
+    /// Nothing is changed and nothing cut: draws from the model's own distribution.
+    pub const OFF: SamplingOptions = SamplingOptions {
+        order: SamplerOrder::HuggingFace,
+        repetition_penalty: 1.0,
+        no_repeat_ngram_size: 0,
+        logit_bias: Vec::new(),
+        suppress: Vec::new(),
+        temperature: 1.0,
+        top_k: 0,
+        top_p: 1.0,
+        min_p: 0.0,
+        typical_p: 1.0,
+        epsilon_cutoff: 0.0,
+        eta_cutoff: 0.0,
+        seed: 0,
+    };
+}
+
+/// What comes after the processors of logits, and in which order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SamplerOrder {
+    /// Temperature, top-k, top-p, min-p, typical-p, epsilon, eta.
+    HuggingFace,
+    /// Top-k, typical-p, top-p, min-p, epsilon, eta, temperature last.
+    LlamaCpp,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -253,11 +296,12 @@ pub struct Candidate {
     pub logit: f32,
     /// Softmax of the model's logits: temperature 1, nothing filtered.
     pub p_raw: f32,
-    /// After penalties and temperature, nothing filtered.
+    /// After processors and temperature, nothing filtered; 0 when forbidden.
     pub p_temperature: f32,
     /// As drawn from: 0 when cut.
     pub p_final: f32,
-    /// Running sum, this one included, of the probability that top-p looks at (after temperature and top-k).
+    /// Running sum, this one included, of the probability that top-p looks at: after the
+    /// temperature and top-k, or, in llama.cpp's order, after top-k and typical-p at temperature 1.
     pub cumulative: f32,
     pub kept: bool,
 }
@@ -277,7 +321,7 @@ pub struct StepRecord {
     /// The text that this step released: whole characters, nothing that could still become a stop string.
     pub text: String,
     pub bytes: Vec<u8>,
-    /// Place of the token among all candidates, 0 the likeliest.
+    /// Place of the token among all candidates, 0 the likeliest after the processors.
     pub rank: u32,
     /// The probability it was drawn with.
     pub p: f32,

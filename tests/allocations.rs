@@ -54,10 +54,9 @@ fn a_forward_pass_allocates_nothing_once_room_is_reserved() {
 #[test]
 fn sampling_allocates_its_candidates_and_nothing_else() {
     let logits: Vec<f32> = (0..5000u32).map(|id| (id * 7919 % 5000) as f32 / 250.0).collect();
-    let options =
-        SamplingOptions { repetition_penalty: 1.0, temperature: 0.7, top_k: 0, top_p: 0.9, min_p: 0.01, seed: 1 };
+    let options = SamplingOptions { temperature: 0.7, top_p: 0.9, min_p: 0.01, seed: 1, ..SamplingOptions::OFF };
     let mut sampler = Sampler::new(&options, logits.len()).unwrap();
-    let top = top::give(&logits, 1000, sampler.wanted());
+    let top = top::give(&logits, 1000, sampler.wanted(&[]));
     let all = Logits { all: logits, top: Top::default() };
     // 0 is the least likely: the top leaves it to all logits, and so it does more candidates than it has.
     for (logits, n_candidates, forced, expected) in [

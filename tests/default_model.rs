@@ -17,14 +17,8 @@ fn greedy(max_new_tokens: u32) -> GenerateOptions {
     GenerateOptions {
         prompt: Prompt::Ids(Vec::new()),
         max_new_tokens,
-        sampling: SamplingOptions {
-            repetition_penalty: 1.0,
-            temperature: 0.0,
-            top_k: 0,
-            top_p: 1.0,
-            min_p: 0.0,
-            seed: 0,
-        },
+        min_new_tokens: 0,
+        sampling: SamplingOptions { temperature: 0.0, ..SamplingOptions::OFF },
         stop: Vec::new(),
         ignore_eos: true,
         max_time_ms: None,

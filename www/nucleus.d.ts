@@ -3,10 +3,9 @@
 // Every method returns a promise. A rejection is a `NucleusError`. Nothing is ignored: an unknown option or a value of the
 // wrong type or range is refused by name with kind `bad-option`, an option that is not there yet with `unsupported-option`.
 //
-// Not there yet (refused unless the value says "off"):
+// Not there yet:
 //   load:      cache true
-//   generate:  messages, typicalP (1 is off), epsilonCutoff, etaCutoff, noRepeatNgramSize, minNewTokens (0 is off),
-//              logitBias ({} is off), suppress ([] is off), samplerOrder 'llama.cpp'
+//   generate:  messages
 //   renderChat
 
 export interface NucleusError extends Error {
@@ -157,7 +156,7 @@ export interface GenerateOptions {
   special?: boolean
   /** Default 64; at least 1. */
   maxNewTokens?: number
-  /** Default 0.7; 0 is greedy: the likeliest token, the lowest id of equals. */
+  /** Default 0.7; 0 is greedy, in both orders: the likeliest token after the processors, the lowest id of equals. */
   temperature?: number
   /** Keeps a token iff the probability strictly above it is below this. Default 0.9; 1 is off, 0 keeps one. */
   topP?: number
@@ -167,21 +166,24 @@ export interface GenerateOptions {
   minP?: number
   /** Once per distinct token of prompt and text: negative logits are multiplied, others divided. Default 1: off. */
   repetitionPenalty?: number
-  /** Not there yet; 1 is off. */
+  /** Keeps the tokens whose surprisal is nearest to the entropy, until they have this mass. Above 0; default 1: off. */
   typicalP?: number
-  /** Not there yet; 0 is off. */
+  /** Keeps p >= this, at least one token. Below 1; default 0: off. */
   epsilonCutoff?: number
-  /** Not there yet; 0 is off. */
+  /** Keeps p >= this, or >= sqrt(this) * e^-entropy where that is less; at least one token. Below 1; default 0: off. */
   etaCutoff?: number
-  /** Not there yet; 0 is off. */
+  /** Forbids a token that would end a run of so many tokens which is in prompt and text already. Default 0: off. */
   noRepeatNgramSize?: number
-  /** Not there yet; 0 is off. */
+  /** Forbids every end of text until the text has so many tokens, with `ignoreEos` too. Default 0: off. */
   minNewTokens?: number
-  /** Not there yet; {} is off. */
+  /** Added to the logits of these tokens; finite. An id past the vocabulary is `bad-token`. */
   logitBias?: Record<number, number>
-  /** Not there yet; [] is off. */
+  /** Tokens that are forbidden. A step in which all of them are is refused with `bad-option`. */
   suppress?: number[]
-  /** Default 'hf': penalty, temperature, top-k, top-p, min-p. Not there yet: 'llama.cpp'. */
+  /**
+   * First, always: penalty, n-grams, least length, bias, suppression. Then 'hf' (default): temperature, top-k, top-p, min-p,
+   * typical-p, epsilon, eta. 'llama.cpp': top-k, typical-p, top-p, min-p, epsilon, eta, temperature last.
+   */
   samplerOrder?: 'hf' | 'llama.cpp'
   /** A whole number from 0 to 2^53 - 1. Default: a new one each time; the result says which. */
   seed?: number
@@ -215,7 +217,7 @@ export interface Step {
   text: string
   /** The token's own bytes. */
   bytes: Uint8Array
-  /** Place among all tokens, 0 the likeliest. */
+  /** Place among all tokens, 0 the likeliest after the processors. */
   rank: number
   /** The probability that it was drawn with. */
   p: number
@@ -243,11 +245,14 @@ export interface Candidate {
   logit: number
   /** Softmax of the model's logits: temperature 1, nothing filtered. */
   pRaw: number
-  /** After penalties and temperature, nothing filtered. */
+  /** Softmax of the processed logits at the temperature, nothing filtered; 0 when forbidden. In both orders. */
   pTemperature: number
   /** As drawn from; 0 when cut. */
   pFinal: number
-  /** Running sum, this one included, of the probability that top-p looks at (after temperature and top-k). */
+  /**
+   * Running sum, this one included, of the probability that top-p looks at: after temperature and top-k, or, in llama.cpp's
+   * order, after top-k and typical-p at temperature 1.
+   */
   cumulative: number
   kept: boolean
 }

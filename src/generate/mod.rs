@@ -91,8 +91,10 @@ impl Session {
         validate::limits(&limits)?;
         validate::options(&options, &limits)?;
         validate::prompt(&prompt_ids, &limits)?;
+        let mut sampler = Sampler::new(&options.sampling, limits.vocab_size)?;
+        sampler.forbid_until(eos, prompt_ids.len().saturating_add(to_usize(options.min_new_tokens)));
         let mut session = Session {
-            sampler: Sampler::new(&options.sampling, limits.vocab_size)?,
+            sampler,
             logits: Logits { all: Vec::with_capacity(limits.vocab_size), top: Top::default() },
             text: TextStream::new(&options.stop),
             speed: Speed::default(),
@@ -182,7 +184,7 @@ impl Session {
         })?;
         let batch = &todo[..todo.len().min(self.limits.prefill_batch)];
         let is_last = batch.len() == todo.len();
-        backend.forward(batch, is_last.then_some((self.sampler.wanted(), &mut self.logits))).await?;
+        backend.forward(batch, is_last.then_some((self.sampler.wanted(&self.ids), &mut self.logits))).await?;
 
         let ms = now_ms() - started;
         step.n_positions += batch.len();

@@ -3,7 +3,7 @@
 //! Invariant: shows one step; keeps none.
 
 use super::dom::{self, TextCell, append, by_id, create};
-use super::ladder::{N_PLACES, Place, arrange, shown_probabilities};
+use super::ladder::{N_PLACES, Place, arrange, is_kept, shown_probabilities};
 use super::sentence::{bar_heading, candidate_label};
 use super::stage::RunInfo;
 use super::words::{percent, spelt};
@@ -67,8 +67,8 @@ impl CandidateList {
                 }
                 Place::Chosen => {
                     // Not reported among the candidates: its probability as drawn is undone to what the bars show.
-                    let p = if step.rank < step.nucleus_size { step.p * step.nucleus_mass } else { step.p };
-                    let is_kept = step.rank < step.nucleus_size;
+                    let is_kept = is_kept(step);
+                    let p = if is_kept { step.p * step.nucleus_mass } else { step.p };
                     row.show(
                         &Shown { id: step.id, bytes: &step.bytes, p, sum: None, is_kept, is_chosen: true },
                         longest,

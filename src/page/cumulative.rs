@@ -10,7 +10,7 @@ use super::dom::{self, TextCell, append, by_id, create, create_svg};
 use super::ladder::{Filter, filter_name, first_filter, shown_probabilities};
 use super::stage::RunInfo;
 use super::words::{percent, spelt};
-use crate::protocol::StepRecord;
+use crate::protocol::{SamplerOrder, StepRecord};
 use web_sys::{Element, HtmlElement, SvgElement};
 
 /// Kept tokens drawn one by one; the rest of the nucleus is one block.
@@ -72,14 +72,15 @@ impl CumulativeBars {
     pub fn show(&self, step: &StepRecord, run: &RunInfo) {
         let sampling = &run.options.sampling;
         let probabilities = shown_probabilities(step, sampling);
-        let n_kept = step.candidates.iter().take_while(|candidate| candidate.kept).count().min(N_SEGMENTS);
-        let chosen = step.candidates.iter().position(|candidate| candidate.id == step.id);
+        let kept: Vec<usize> =
+            (0..step.candidates.len()).filter(|&at| step.candidates[at].kept).take(N_SEGMENTS).collect();
+        let chosen = kept.iter().position(|&at| step.candidates[at].id == step.id);
         let mass = match sampling.temperature {
             0.0 => step.candidates.first().map_or(1.0, |best| best.p_raw),
             _ => step.nucleus_mass.min(1.0),
         };
-        self.all.draw(probabilities[..n_kept].iter().map(|&(p, _)| p), mass, chosen);
-        self.kept.draw(step.candidates[..n_kept].iter().map(|candidate| candidate.p_final), 1.0, chosen);
+        self.all.draw(kept.iter().map(|&at| probabilities[at].0), mass, chosen);
+        self.kept.draw(kept.iter().map(|&at| step.candidates[at].p_final), 1.0, chosen);
         let x = f64::from(mass) * WIDTH;
         dom::set(&self.wedge, "d", &format!("M0 14 H{x:.1} L{WIDTH} 30 H0 Z"));
 
@@ -88,7 +89,10 @@ impl CumulativeBars {
             step.candidates.first().map_or(1.0, |best| best.p_temperature / best.cumulative.max(f32::MIN_POSITIVE));
         let filter = first_filter(step, sampling).filter(|_| step.nucleus_size < run.vocab_size);
         let (at, name) = match filter {
-            Some(Filter::TopP) => (sampling.top_p * scale, filter_name(Filter::TopP, sampling)),
+            // In llama.cpp's order it looked before the temperature, which the bar shows.
+            Some(Filter::TopP) if sampling.order == SamplerOrder::HuggingFace => {
+                (sampling.top_p * scale, filter_name(Filter::TopP, sampling))
+            }
             Some(filter) => (mass, filter_name(filter, sampling)),
             None => (1.0, "nothing is cut".to_owned()),
         };

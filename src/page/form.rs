@@ -8,7 +8,7 @@ use super::run::RunState;
 use super::words::setting;
 use crate::error::Result;
 use crate::protocol::{GenerateOptions, Prompt};
-use web_sys::{Event, HtmlButtonElement, HtmlElement, HtmlInputElement, HtmlTextAreaElement};
+use web_sys::{Event, HtmlButtonElement, HtmlElement, HtmlInputElement, HtmlSelectElement, HtmlTextAreaElement};
 
 pub struct Form {
     prompt: HtmlTextAreaElement,
@@ -17,7 +17,10 @@ pub struct Form {
     seed_is_new: HtmlInputElement,
     kv_cache: HtmlInputElement,
     /// The other number fields, by the option they set.
-    numbers: [(&'static str, HtmlInputElement); 6],
+    numbers: [(&'static str, HtmlInputElement); 9],
+    sampler_order: HtmlSelectElement,
+    /// Ids, separated by commas.
+    suppress: HtmlInputElement,
     pub generate: HtmlButtonElement,
     pub step: HtmlButtonElement,
     pub stop: HtmlButtonElement,
@@ -48,16 +51,25 @@ impl Form {
                 ("maxNewTokens", by_id("max-tokens")),
                 ("minP", by_id("min-p")),
                 ("repetitionPenalty", by_id("repetition-penalty")),
+                ("typicalP", by_id("typical-p")),
+                ("noRepeatNgramSize", by_id("no-repeat-ngram")),
+                ("minNewTokens", by_id("min-tokens")),
             ],
+            sampler_order: by_id("sampler-order"),
+            suppress: by_id("suppress"),
             generate: by_id("generate"),
             step: by_id("step"),
             stop: by_id("stop"),
             exercise: by_id("exercise"),
         };
         // Sliders say their value beside them; "off" where it is one.
-        for (id, off) in
-            [("temperature", None), ("top-p", Some(1.0)), ("min-p", Some(0.0)), ("repetition-penalty", Some(1.0))]
-        {
+        for (id, off) in [
+            ("temperature", None),
+            ("top-p", Some(1.0)),
+            ("min-p", Some(0.0)),
+            ("repetition-penalty", Some(1.0)),
+            ("typical-p", Some(1.0)),
+        ] {
             let slider: HtmlInputElement = by_id(id);
             let output: HtmlElement = by_id(&format!("{id}-value"));
             let show = move |slider: &HtmlInputElement| {
@@ -101,6 +113,10 @@ impl Form {
             self.numbers.iter().map(|(name, input)| ((*name).into(), number(input))).collect();
         entries.push(("prompt".into(), Value::Text(self.prompt.value())));
         entries.push(("seed".into(), number(&self.seed)));
+        entries.push(("samplerOrder".into(), Value::Text(self.sampler_order.value())));
+        let suppress = self.suppress.value();
+        let suppress = suppress.split(',').filter(|id| !id.trim().is_empty()).map(parsed);
+        entries.push(("suppress".into(), Value::List(suppress.collect())));
         entries.push(("kvCache".into(), Value::Bool(self.kv_cache.checked())));
         let stop = self.stop_strings.value();
         let stop = stop.lines().filter(|line| !line.is_empty()).map(|line| Value::Text(line.replace("\\n", "\n")));
@@ -150,8 +166,13 @@ pub fn random_seed() -> u64 {
 }
 
 fn number(input: &HtmlInputElement) -> Value {
-    match input.value().trim().parse() {
-        Ok(number) => Value::Number(number),
-        Err(_) => Value::Other("not filled in"),
+    parsed(&input.value())
+}
+
+/// The number that a text spells.
+fn parsed(text: &str) -> Value {
+    match text.trim() {
+        "" => Value::Other("not filled in"),
+        text => text.parse().map_or_else(|_| Value::Text(text.to_owned()), Value::Number),
     }
 }

@@ -1,12 +1,14 @@
 //! The options of `window.nucleus`, from JavaScript values to protocol structs.
 //!
 //! Nothing is ignored: an unknown name, a wrong type and a number out of range are `bad-option`; an option of the API that is
-//! not there yet is `unsupported-option`, unless its value says "off". The page's own form goes through here too.
+//! not there yet is `unsupported-option`. The page's own form goes through here too.
 //!
 //! Invariant: pure; it sees [`Value`]s, so that every rule is tested natively.
 
+mod sampling;
+
 use crate::error::{Error, Result};
-use crate::protocol::{BackendChoice, GenerateOptions, LoadOptions, MAX_THREADS, Prompt, SamplingOptions};
+use crate::protocol::{BackendChoice, GenerateOptions, LoadOptions, MAX_THREADS, Prompt};
 
 /// A JavaScript value, as far as options need it.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,15 +34,8 @@ pub enum Pace {
 /// `generate`'s options; `seed` fills in where none was given.
 pub fn generate(options: Value, seed: u64) -> Result<(GenerateOptions, Pace)> {
     let mut fields = Fields::of("generate", options)?;
-    fields.refuse_unless_off("messages", |_| false)?;
-    fields.refuse_unless_off("typicalP", |value| is_number(value, 1.0))?;
-    for name in ["epsilonCutoff", "etaCutoff", "noRepeatNgramSize", "minNewTokens"] {
-        fields.refuse_unless_off(name, |value| is_number(value, 0.0))?;
-    }
-    fields.refuse_unless_off("logitBias", |value| matches!(value, Value::Object(entries) if entries.is_empty()))?;
-    fields.refuse_unless_off("suppress", |value| matches!(value, Value::List(ids) if ids.is_empty()))?;
-    fields.choice("samplerOrder", &["hf"], &["llama.cpp"])?;
-    let pace = match fields.choice("pace", &["frame", "free"], &[])? {
+    fields.refuse("messages")?;
+    let pace = match fields.choice("pace", &["frame", "free"])? {
         Some("free") => Pace::Free,
         _ => Pace::Frame,
     };
@@ -61,14 +56,8 @@ pub fn generate(options: Value, seed: u64) -> Result<(GenerateOptions, Pace)> {
     let options = GenerateOptions {
         prompt,
         max_new_tokens: fields.whole("maxNewTokens", 1, u32::MAX)?.unwrap_or(64),
-        sampling: SamplingOptions {
-            repetition_penalty: fields.real("repetitionPenalty", Range::Above(0.0))?.unwrap_or(1.0),
-            temperature: fields.real("temperature", Range::AtLeast(0.0))?.unwrap_or(0.7),
-            top_k: fields.whole("topK", 0, u32::MAX)?.unwrap_or(0),
-            top_p: fields.real("topP", Range::Unit)?.unwrap_or(0.9),
-            min_p: fields.real("minP", Range::Unit)?.unwrap_or(0.0),
-            seed: fields.seed()?.unwrap_or(seed),
-        },
+        min_new_tokens: fields.whole("minNewTokens", 0, u32::MAX)?.unwrap_or(0),
+        sampling: sampling::take(&mut fields, seed)?,
         stop: fields.texts("stop")?.unwrap_or_default(),
         ignore_eos: fields.flag("ignoreEos")?.unwrap_or(false),
         max_time_ms: fields.number("maxTimeMs", Range::Above(0.0))?,
@@ -83,7 +72,7 @@ pub fn generate(options: Value, seed: u64) -> Result<(GenerateOptions, Pace)> {
 /// `load`'s options, without `onProgress`, which is only checked to be a function.
 pub fn load(options: Value) -> Result<LoadOptions> {
     let mut fields = Fields::of("load", options)?;
-    let backend = match fields.choice("backend", &["auto", "webgpu", "cpu"], &[])? {
+    let backend = match fields.choice("backend", &["auto", "webgpu", "cpu"])? {
         Some("webgpu") => BackendChoice::WebGpu,
         Some("cpu") => BackendChoice::Cpu,
         _ => BackendChoice::Auto,
@@ -131,26 +120,37 @@ pub fn text(name: &str, value: Value) -> Result<String> {
 /// Where a number must lie.
 #[derive(Debug, Clone, Copy)]
 enum Range {
+    Any,
     AtLeast(f64),
     Above(f64),
     /// 0 to 1, both included.
     Unit,
+    /// The same without 0.
+    UnitAboveZero,
+    /// The same without 1.
+    UnitBelowOne,
 }
 
 impl Range {
     fn holds(self, number: f64) -> bool {
         match self {
+            Range::Any => true,
             Range::AtLeast(least) => number >= least,
             Range::Above(bound) => number > bound,
             Range::Unit => (0.0..=1.0).contains(&number),
+            Range::UnitAboveZero => number > 0.0 && number <= 1.0,
+            Range::UnitBelowOne => (0.0..1.0).contains(&number),
         }
     }
 
     fn expected(self) -> String {
         match self {
+            Range::Any => "a finite number".to_owned(),
             Range::AtLeast(least) => format!("a number of at least {least}"),
             Range::Above(bound) => format!("a number above {bound}"),
             Range::Unit => "a number from 0 to 1".to_owned(),
+            Range::UnitAboveZero => "a number above 0, at most 1".to_owned(),
+            Range::UnitBelowOne => "a number from 0 to below 1".to_owned(),
         }
     }
 }
@@ -186,12 +186,9 @@ impl Fields {
         }
     }
 
-    /// Takes an option that is not there yet: fine when absent or when its value turns it off.
-    fn refuse_unless_off(&mut self, name: &str, is_off: impl Fn(&Value) -> bool) -> Result<()> {
-        match self.take(name) {
-            Some(value) if !is_off(&value) => Err(not_yet(name, "leave it out")),
-            _ => Ok(()),
-        }
+    /// Takes an option that is not there yet: fine when absent.
+    fn refuse(&mut self, name: &str) -> Result<()> {
+        self.take(name).map_or(Ok(()), |_| Err(not_yet(name, "leave it out")))
     }
 
     fn text(&mut self, name: &str) -> Result<Option<String>> {
@@ -206,38 +203,24 @@ impl Fields {
         }
     }
 
-    /// One of `known`; one of `planned` is refused as not there yet.
-    fn choice(&mut self, name: &str, known: &'static [&'static str], planned: &[&str]) -> Result<Option<&'static str>> {
+    /// One of `known`.
+    fn choice(&mut self, name: &str, known: &'static [&'static str]) -> Result<Option<&'static str>> {
         let Some(value) = self.take(name) else { return Ok(None) };
-        let all = || known.iter().chain(planned).map(|choice| format!("'{choice}'")).collect::<Vec<_>>().join(" or ");
-        match &value {
-            Value::Text(text) if planned.contains(&text.as_str()) => {
-                Err(not_yet(&format!("{name}: '{text}'"), &format!("pass '{}'", known[0])))
+        match known.iter().find(|choice| value == Value::Text((**choice).to_owned())) {
+            Some(choice) => Ok(Some(choice)),
+            None => {
+                let all: Vec<String> = known.iter().map(|choice| format!("'{choice}'")).collect();
+                Err(wrong(name, &value, &all.join(" or ")))
             }
-            Value::Text(text) => match known.iter().find(|choice| *choice == text) {
-                Some(choice) => Ok(Some(choice)),
-                None => Err(wrong(name, &value, &all())),
-            },
-            _ => Err(wrong(name, &value, &all())),
         }
     }
 
     fn number(&mut self, name: &str, range: Range) -> Result<Option<f64>> {
-        match self.take(name) {
-            None => Ok(None),
-            Some(Value::Number(number)) if number.is_finite() && range.holds(number) => Ok(Some(number)),
-            Some(other) => Err(wrong(name, &other, &range.expected())),
-        }
+        self.take(name).map(|value| number(name, value, range)).transpose()
     }
 
-    /// A number that the engine keeps as f32; one too large for that is refused, not turned into infinity.
     fn real(&mut self, name: &str, range: Range) -> Result<Option<f32>> {
-        match self.number(name, range)? {
-            Some(number) if !(number as f32).is_finite() => {
-                Err(wrong(name, &Value::Number(number), "a number that fits a 32-bit float"))
-            }
-            number => Ok(number.map(|number| number as f32)),
-        }
+        self.take(name).map(|value| real(name, value, range)).transpose()
     }
 
     fn whole(&mut self, name: &str, least: u32, most: u32) -> Result<Option<u32>> {
@@ -271,6 +254,22 @@ impl Fields {
     }
 }
 
+fn number(name: &str, value: Value, range: Range) -> Result<f64> {
+    match value {
+        Value::Number(number) if number.is_finite() && range.holds(number) => Ok(number),
+        other => Err(wrong(name, &other, &range.expected())),
+    }
+}
+
+/// A number that the engine keeps as f32; one too large for that is refused, not turned into infinity.
+fn real(name: &str, value: Value, range: Range) -> Result<f32> {
+    let number = number(name, value, range)?;
+    if (number as f32).is_finite() {
+        return Ok(number as f32);
+    }
+    Err(wrong(name, &Value::Number(number), "a number that fits a 32-bit float"))
+}
+
 fn whole(name: &str, value: &Value, least: u32, most: u32) -> Result<u32> {
     match *value {
         Value::Number(n) if n.fract() == 0.0 && (f64::from(least)..=f64::from(most)).contains(&n) => Ok(n as u32),
@@ -289,10 +288,6 @@ fn sha256_hex(hash: &str) -> Result<String> {
     } else {
         Err(wrong("sha256", &Value::Text(hash.to_owned()), "64 hexadecimal digits"))
     }
-}
-
-fn is_number(value: &Value, off: f64) -> bool {
-    *value == Value::Number(off)
 }
 
 fn bad(name: &str, why: &str) -> Error {

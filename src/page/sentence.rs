@@ -2,7 +2,7 @@
 //!
 //! Invariant: pure; from a `StepRecord` and the run's settings to phrases.
 
-use super::ladder::{Filter, filter_name};
+use super::ladder::{Filter, filter_name, filters};
 use super::words::{count, grouped, percent, setting, spelt};
 use crate::protocol::{SamplingOptions, StepRecord};
 
@@ -48,17 +48,15 @@ fn kept(step: &StepRecord, sampling: &SamplingOptions, vocab_size: u32) -> Vec<P
     let (n_kept, vocabulary) = (step.nucleus_size, grouped(vocab_size.into()));
     let size = Phrase::Strong(grouped(n_kept.into()));
     let mass = percent(step.nucleus_mass);
-    let filters: Vec<Filter> = [
-        (sampling.top_k > 0, Filter::TopK),
-        (sampling.top_p < 1.0, Filter::TopP),
-        (sampling.min_p > 0.0, Filter::MinP),
-    ]
-    .into_iter()
-    .filter_map(|(is_on, filter)| is_on.then_some(filter))
-    .collect();
+    let filters = filters(sampling);
     let plain = |text: String| Phrase::Plain(text);
     let each = if n_kept == 1 { "holds" } else { "hold" };
     match filters[..] {
+        [] if n_kept < vocab_size => vec![
+            plain(format!("Of {vocabulary} tokens, ")),
+            size,
+            plain(" are in the draw: all that are not forbidden.".into()),
+        ],
         [] => vec![plain(format!("Nothing is cut: all {vocabulary} tokens are in the draw."))],
         [Filter::TopP] if sampling.top_p > 0.0 => {
             let share = f64::from(sampling.top_p) * 100.0;
@@ -115,7 +113,7 @@ pub fn place(index: usize, n_steps: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ladder::tests::{TOP_P, step};
+    use super::super::ladder::tests::{step, top_p};
     use super::*;
 
     fn said(sampling: &SamplingOptions, nucleus_size: u32, is_forced: bool) -> String {
@@ -131,34 +129,41 @@ mod tests {
     #[test]
     fn top_p_alone() {
         assert_eq!(
-            said(&TOP_P, 8, false),
+            said(&top_p(), 8, false),
             "Of 49,152 tokens, 8 hold the first 90 % of the probability. The draw fell on t0, number 1."
         );
-        assert_eq!(said(&TOP_P, 1, false), "Of 49,152 tokens, 1 holds the first 90 % of the probability. It is t0.");
+        assert_eq!(said(&top_p(), 1, false), "Of 49,152 tokens, 1 holds the first 90 % of the probability. It is t0.");
     }
 
     #[test]
     fn other_filters() {
-        let none = SamplingOptions { top_p: 1.0, ..TOP_P };
+        let none = SamplingOptions { top_p: 1.0, ..top_p() };
         assert!(said(&none, 49_152, false).starts_with("Nothing is cut: all 49,152 tokens are in the draw."));
         let top_k = SamplingOptions { top_k: 40, ..none.clone() };
         assert!(said(&top_k, 40, false).starts_with("Of 49,152 tokens, top-k 40 keeps 40, which hold 4.0 %"));
         let min_p = SamplingOptions { min_p: 0.05, ..none };
         assert!(said(&min_p, 8, false).starts_with("Of 49,152 tokens, 8 have at least 5.0 % of the likeliest"));
-        let both = SamplingOptions { top_k: 40, ..TOP_P };
+        let both = SamplingOptions { top_k: 40, ..top_p() };
         assert!(said(&both, 8, false).starts_with("Of 49,152 tokens, top-k 40 and top-p 0.90 keep 8, which hold"));
-        let nothing = SamplingOptions { top_p: 0.0, ..TOP_P };
+        let nothing = SamplingOptions { top_p: 0.0, ..top_p() };
+        let typical = SamplingOptions { typical_p: 0.5, eta_cutoff: 0.001, ..SamplingOptions::OFF };
+        assert!(
+            said(&typical, 8, false).starts_with("Of 49,152 tokens, typical-p 0.50 and eta 0.001 keep 8, which hold")
+        );
+        assert!(
+            said(&SamplingOptions::OFF, 49_151, false).contains("49,151 are in the draw: all that are not forbidden.")
+        );
         assert!(said(&nothing, 1, false).starts_with("Of 49,152 tokens, top-p 0.00 keeps 1, which holds 0.10 %"));
     }
 
     #[test]
     fn greedy_and_forced() {
-        let greedy = SamplingOptions { temperature: 0.0, ..TOP_P };
+        let greedy = SamplingOptions { temperature: 0.0, ..top_p() };
         assert_eq!(
             said(&greedy, 1, false),
             "Temperature 0 draws nothing: of 49,152 tokens it takes the likeliest, t0, at 0.10 %."
         );
-        assert_eq!(said(&TOP_P, 8, true), "This token was given, not drawn: t0 is number 1 of 49,152.");
+        assert_eq!(said(&top_p(), 8, true), "This token was given, not drawn: t0 is number 1 of 49,152.");
     }
 
     #[test]

@@ -1,37 +1,59 @@
-//! What a step may draw from: every token's probability, and how many of the likeliest are kept.
+//! What a step may draw from: every token's probability, and which of them are kept.
 //!
 //! When only the top of the logits is known, so are only the likeliest tokens; what asks for others gets none, and what is kept
 //! is still counted over the whole vocabulary.
 //!
-//! Invariant: filters only ever narrow what is kept; the probabilities stay as the temperature made them until the end. What the
-//! top decides, the whole vector would have decided the same.
+//! Invariant: filters only ever narrow what is kept; probabilities are those of the softmax until the end. What the top decides,
+//! the whole vector would have decided the same.
 
 use super::ranking::Ranking;
-use super::softmax::{softmax, softmax_from_sums};
+use super::softmax::{Softmax, Spread};
 use super::to_usize;
 use crate::backend::{Sums, Top};
+use std::ops::Range;
 
-/// Error that a backend's sums may have, as a share of them. WGSL grants an exponential 3 + 2|x| units in the last place, under
-/// 1e-6 where the weight of a distribution lies. A comparison of probabilities nearer than this is left to the whole vector.
+/// Error that sums may have, as a share of them. WGSL grants an exponential 3 + 2|x| units in the last place, under 1e-6 where the
+/// weight of a distribution lies; our own quick sums are five times nearer. A comparison of probabilities nearer than this is
+/// left to sums in f64.
 const SUMS_ERROR: f64 = 1e-6;
 
-/// The tokens kept so far: the `len` best ones. Every filter of the chain keeps a run of ranks from the top.
+/// The ranks kept so far. Every filter keeps a run of them: most from the top, typical-p from around the entropy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Kept {
-    pub len: usize,
-    /// Sum of their probabilities after temperature.
+    pub start: usize,
+    pub end: usize,
+    /// Sum of their probabilities.
     pub mass: f64,
 }
 
+impl Kept {
+    pub fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    pub fn ranks(&self) -> Range<usize> {
+        self.start..self.end
+    }
+}
+
 pub(super) struct Distribution {
-    /// Logits after penalties, by id. The ranking is by these: temperature changes no order.
+    /// Logits after the processors, by id. The ranking is by these: temperature changes no order.
     scores: Vec<f32>,
-    /// After temperature, nothing filtered; by id.
-    probs: Vec<f32>,
-    /// All tokens, or those of the top. Scores and probabilities mean nothing for others.
+    /// All tokens, or those of the top. Scores mean nothing for others.
     ranking: Ranking,
+    /// The highest score.
+    max: f32,
+    /// Tokens that are not suppressed: those of the first ranks.
+    n_allowed: usize,
     /// Over all tokens, when only the top is ranked.
     sums: Option<Sums>,
+    /// The softmax of the scores at temperature 1, once somebody has asked for it.
+    at_1: Option<Softmax>,
+    /// Whether sums over all tokens are made in f64.
+    is_exact: bool,
+    softmax: Softmax,
+    /// The token that has all of the probability.
+    greedy: Option<u32>,
     kept: Kept,
 }
 
@@ -39,50 +61,87 @@ impl Distribution {
     pub fn new(vocab_size: usize) -> Distribution {
         Distribution {
             scores: vec![0.0; vocab_size],
-            probs: vec![0.0; vocab_size],
             ranking: Ranking::new(vocab_size),
+            max: 0.0,
+            n_allowed: vocab_size,
             sums: None,
-            kept: Kept { len: vocab_size, mass: 1.0 },
+            at_1: None,
+            is_exact: false,
+            softmax: Softmax::default(),
+            greedy: None,
+            kept: Kept { start: 0, end: vocab_size, mass: 1.0 },
         }
     }
 
-    /// Starts a step: takes over `logits`, lets `process` change them, and ranks the tokens.
-    pub fn set_scores(&mut self, logits: &[f32], process: impl FnOnce(&mut [f32])) {
+    /// Starts a step: takes over `logits` and ranks the tokens.
+    pub fn set_logits(&mut self, logits: &[f32]) {
         self.scores.copy_from_slice(logits);
-        process(&mut self.scores);
-        self.ranking.reset(self.scores.iter().copied().zip(0..));
-        self.sums = None;
+        self.max = self.ranking.rank_all(&self.scores);
+        self.n_allowed = logits.len();
+        (self.sums, self.at_1, self.is_exact) = (None, None, false);
     }
 
-    /// Starts a step of which only the top is known, its scores the logits themselves.
+    /// Starts a step of which only the top is known.
     pub fn set_top(&mut self, top: &Top) {
         for &(id, logit) in &top.best {
             self.scores[to_usize(id)] = logit;
         }
-        self.ranking.reset(top.best.iter().map(|&(id, logit)| (logit, id)));
-        self.sums = Some(top.sums);
+        self.ranking.rank_top(top.best.iter().map(|&(id, logit)| (logit, id)));
+        self.n_allowed = self.vocab_size();
+        (self.sums, self.at_1, self.is_exact) = (Some(top.sums), None, false);
     }
 
-    /// All tokens, with softmax(scores / `temperature`). `temperature` above 0, and the one that the sums were asked for.
-    pub fn set_temperature(&mut self, temperature: f32) {
-        let mass = match &self.sums {
-            None => softmax(&self.scores, temperature, &mut self.probs),
-            Some(sums) => {
-                for id in self.ranking.ids() {
-                    self.probs[to_usize(id)] = softmax_from_sums(self.scores[to_usize(id)], temperature, sums);
-                }
-                1.0
-            }
+    /// Lets `process` change the scores of all tokens, and ranks them again. A score of -∞ forbids its token.
+    pub fn change_scores(&mut self, process: impl FnOnce(&mut [f32])) {
+        process(&mut self.scores);
+        self.max = self.ranking.rank_all(&self.scores);
+        self.at_1 = None;
+        self.n_allowed = self.scores.iter().filter(|&&score| score > f32::NEG_INFINITY).count();
+    }
+
+    /// From now on in this step sums over all tokens are exact, and decide everything. All tokens must be known.
+    pub fn sum_exactly(&mut self) {
+        (self.at_1, self.is_exact) = (None, true);
+    }
+
+    /// The softmax of the scores. `temperature` above 0, and 1 or what the sums were asked for; not all tokens forbidden.
+    pub fn softmax_at(&mut self, temperature: f32) -> Softmax {
+        if let Some(softmax) = self.at_1.filter(|_| temperature == 1.0) {
+            return softmax;
+        }
+        let softmax = match &self.sums {
+            None if self.is_exact => Softmax::exactly_of(&self.scores, self.max, temperature),
+            None => Softmax::of(&self.scores, self.max, temperature),
+            Some(sums) if temperature == 1.0 => Softmax::of_sums(sums),
+            Some(sums) => Softmax::of_sums_at(sums, temperature),
         };
-        self.kept = Kept { len: self.vocab_size(), mass };
+        if temperature == 1.0 {
+            self.at_1 = Some(softmax);
+        }
+        softmax
+    }
+
+    /// All tokens that are not forbidden, with the probabilities of `softmax`.
+    pub fn keep_all(&mut self, softmax: Softmax) {
+        self.softmax = softmax;
+        self.greedy = None;
+        self.kept = Kept { start: 0, end: self.n_allowed, mass: softmax.mass() };
+    }
+
+    /// The same tokens, with the probabilities of another softmax of the same scores.
+    pub fn set_softmax(&mut self, softmax: Softmax) -> Option<()> {
+        self.softmax = softmax;
+        if self.is_cut() {
+            return self.set_kept(self.kept.ranks());
+        }
+        self.kept.mass = softmax.mass();
+        Some(())
     }
 
     /// The limit of temperature 0: all of the probability on the best token, the lowest id of equals.
     pub fn set_greedy(&mut self) -> Option<()> {
-        let best = self.id_at(0)?;
-        self.probs.fill(0.0);
-        self.probs[to_usize(best)] = 1.0;
-        self.kept = Kept { len: 1, mass: 1.0 };
+        self.greedy = Some(self.id_at(0)?);
+        self.kept = Kept { start: 0, end: 1, mass: 1.0 };
         Some(())
     }
 
@@ -95,40 +154,83 @@ impl Distribution {
         self.ranking.len()
     }
 
+    pub fn n_allowed(&self) -> usize {
+        self.n_allowed
+    }
+
     pub fn kept(&self) -> Kept {
         self.kept
     }
 
+    pub fn softmax(&self) -> Softmax {
+        self.softmax
+    }
+
+    /// Whether a filter has cut anything.
+    pub fn is_cut(&self) -> bool {
+        self.kept.len() < self.n_allowed
+    }
+
     /// The outcome of a comparison of probabilities that are `distance` apart: none when an error of the sums could turn it.
     pub fn decided(&self, outcome: bool, distance: f64) -> Option<bool> {
-        let is_in_doubt = self.sums.is_some() && distance.abs() < SUMS_ERROR;
+        let is_in_doubt = !self.is_exact && distance.abs() < SUMS_ERROR;
         (!is_in_doubt).then_some(outcome)
+    }
+
+    /// How the probability spreads over the kept tokens. None while all are kept and only the top is known; once something is
+    /// cut it is summed over what is left, and the sums over the vocabulary do not matter.
+    pub fn spread(&mut self) -> Option<Spread> {
+        if !self.is_cut() {
+            return self.sums.is_none().then(|| self.softmax.spread());
+        }
+        let mut spread = Spread::default();
+        for rank in self.kept.ranks() {
+            spread.add(self.exponent_at(rank)?);
+        }
+        Some(spread)
     }
 
     /// Keeps the `len` best of the tokens still kept, at least one of them.
     pub fn keep(&mut self, len: usize) -> Option<()> {
-        let len = len.max(1);
-        if len < self.kept.len {
-            let mass = (0..len).map(|rank| self.p_at(rank).map(f64::from)).sum::<Option<f64>>()?;
-            self.kept = Kept { len, mass };
-        }
+        let len = len.clamp(1, self.kept.len());
+        self.keep_ranks(self.kept.start..self.kept.start + len)
+    }
+
+    /// Keeps these ranks, not none, of those still kept.
+    pub fn keep_ranks(&mut self, ranks: Range<usize>) -> Option<()> {
+        if ranks == self.kept.ranks() { Some(()) } else { self.set_kept(ranks) }
+    }
+
+    fn set_kept(&mut self, ranks: Range<usize>) -> Option<()> {
+        let mass = ranks.clone().map(|rank| self.p_at(rank).map(f64::from)).sum::<Option<f64>>()?;
+        self.kept = Kept { start: ranks.start, end: ranks.end, mass };
         Some(())
     }
 
     /// The token at `rank`, 0 the likeliest; ids break ties.
     pub fn id_at(&mut self, rank: usize) -> Option<u32> {
-        self.ranking.id_at(rank)
+        self.ranking.id_at(rank, &self.scores)
     }
 
     pub fn rank_of(&self, id: u32) -> Option<usize> {
-        self.ranking.rank_of(self.score(id), id)
+        self.ranking.rank_of(self.score(id), id, &self.scores)
     }
 
     pub fn score_at(&mut self, rank: usize) -> Option<f32> {
         self.id_at(rank).map(|id| self.score(id))
     }
 
-    /// Probability after temperature of the token at `rank`, whether kept or not.
+    /// x = (score - max) / temperature of the token at `rank`.
+    pub fn exponent_at(&mut self, rank: usize) -> Option<f64> {
+        self.score_at(rank).map(|score| self.softmax.exponent(score))
+    }
+
+    /// e^x of the token at `rank`.
+    pub fn weight_at(&mut self, rank: usize) -> Option<f64> {
+        self.score_at(rank).map(|score| self.softmax.weight(score))
+    }
+
+    /// Probability of the token at `rank`, whether kept or not.
     pub fn p_at(&mut self, rank: usize) -> Option<f32> {
         self.id_at(rank).map(|id| self.p(id))
     }
@@ -138,13 +240,16 @@ impl Distribution {
         self.scores[to_usize(id)]
     }
 
-    /// Probability after temperature of the known token `id`, whether kept or not.
+    /// Probability of the known token `id`, whether kept or not.
     pub fn p(&self, id: u32) -> f32 {
-        self.probs[to_usize(id)]
+        match self.greedy {
+            Some(best) => f32::from(u8::from(id == best)),
+            None => self.softmax.p(self.score(id)),
+        }
     }
 
     /// Probability that the draw gives the known token `id`, which is at `rank`: 0 when cut.
     pub fn p_final(&self, id: u32, rank: usize) -> f32 {
-        if rank < self.kept.len { (f64::from(self.p(id)) / self.kept.mass) as f32 } else { 0.0 }
+        if self.kept.ranks().contains(&rank) { (f64::from(self.p(id)) / self.kept.mass) as f32 } else { 0.0 }
     }
 }

@@ -40,10 +40,10 @@ pub(super) fn invert_cdf(distribution: &mut Distribution, u: f64) -> Option<(u32
     // Instead of dividing every probability by the mass.
     let target = u * kept.mass;
     let mut cumulative = 0.0;
-    let mut drawn = (distribution.id_at(0)?, 0);
-    for rank in 0..kept.len {
+    let mut drawn = (distribution.id_at(kept.start)?, kept.start);
+    for rank in kept.ranks() {
         // Before the token is looked at: the one drawn may be the last that is known.
-        if rank > 0 && distribution.decided(cumulative > target, cumulative - target)? {
+        if rank > kept.start && distribution.decided(cumulative > target, cumulative - target)? {
             break;
         }
         let id = distribution.id_at(rank)?;

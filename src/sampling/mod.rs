@@ -1,15 +1,18 @@
-//! Logits -> processors -> [`Distribution`] -> token: one step of the decoding chain.
+//! Logits -> processors -> [`Distribution`] -> filters -> token: one step of the decoding chain.
 //!
-//! The order is Hugging Face's (SEMANTICS.md, "Sampling"): repetition penalty, temperature, top-k, top-p, min-p, renormalise,
-//! draw. The whole vocabulary takes part in every step: with a logit each, or, where the likeliest tokens decide all there is to
-//! decide, as sums. All arithmetic that decides anything is plain IEEE addition, multiplication and comparison in a fixed
-//! order, so every build draws the same token from the same logits and seed.
+//! Two orders (SEMANTICS.md, "Sampling"). Hugging Face's: repetition penalty, n-grams, least length, bias and suppression; then
+//! temperature, top-k, top-p, min-p, typical-p, epsilon, eta; renormalise, draw. llama.cpp's: the same processors; then top-k,
+//! typical-p, top-p, min-p, (epsilon, eta, which it does not have,) all at temperature 1; temperature last; renormalise, draw.
+//! The whole vocabulary takes part in every step: with a logit each, or, where the likeliest tokens decide all there is to
+//! decide, as sums. All arithmetic that decides anything is plain IEEE addition, multiplication, division and comparison in a
+//! fixed order, so every build draws the same token from the same logits and seed.
 //!
 //! Invariant: pure. No clock, no async; of the backend it knows the data type [`Logits`] alone; after [`Sampler::new`] only the
 //! returned candidates are allocated.
 
 mod distribution;
 mod draw;
+mod filters;
 mod options;
 mod processors;
 mod ranking;
@@ -17,14 +20,16 @@ mod softmax;
 
 use crate::backend::{Logits, Sums, Top, Wanted};
 use crate::error::{Error, Result};
-use crate::protocol::{Candidate, SamplingOptions};
+use crate::protocol::{Candidate, SamplerOrder, SamplingOptions};
 use distribution::{Distribution, Kept};
 use draw::{Draws, invert_cdf};
+use processors::Processors;
 use softmax::Softmax;
 
 /// The decoding chain of one run, with its random generator and its scratch memory.
 pub struct Sampler {
     options: SamplingOptions,
+    processors: Processors,
     distribution: Distribution,
     draws: Draws,
 }
@@ -45,14 +50,22 @@ pub struct Sampled {
     pub entropy_bits: f32,
 }
 
+/// What top-p came to look at.
+#[derive(Clone, Copy)]
+struct Seen {
+    softmax: Softmax,
+    kept: Kept,
+}
+
 impl Sampler {
     /// A chain for logits of `vocab_size` entries.
     ///
     /// Errors: `bad-option`, naming the option, for `temperature` not finite or negative, `top_p` or `min_p` outside [0, 1],
-    /// `repetition_penalty` not finite or not above 0, and a vocabulary that is empty or past 2^32 entries. Every `top_k` and
-    /// `seed` is valid.
+    /// `typical_p` outside (0, 1], a cutoff outside [0, 1), `repetition_penalty` not finite or not above 0, a bias not finite, and
+    /// a vocabulary that is empty or past 2^32 entries; `bad-token` for a bias or suppression past the vocabulary. Every other
+    /// value is valid.
     pub fn new(options: &SamplingOptions, vocab_size: usize) -> Result<Sampler> {
-        options::validate(options)?;
+        options::validate(options, vocab_size)?;
         if vocab_size == 0 || u32::try_from(vocab_size).is_err() {
             return Err(Error::BadOption(format!(
                 "The vocabulary has {vocab_size} entries; expected 1 to {}.",
@@ -61,15 +74,28 @@ impl Sampler {
         }
         Ok(Sampler {
             options: options.clone(),
+            processors: Processors::new(options),
             distribution: Distribution::new(vocab_size),
             draws: Draws::new(options.seed),
         })
     }
 
-    /// What [`sample`](Self::sample) can do with at best: the top, unless the penalty must find single tokens anywhere.
-    pub fn wanted(&self) -> Wanted {
-        let SamplingOptions { repetition_penalty, temperature, .. } = self.options;
-        if repetition_penalty != 1.0 {
+    /// Forbids the tokens `ends` as long as prompt and text together are shorter than `min_len`. Ids past the vocabulary have no
+    /// chance anyway.
+    pub fn forbid_until(&mut self, ends: &[u32], min_len: usize) {
+        let vocab_size = self.distribution.vocab_size();
+        self.processors.forbid_until(ends.iter().copied().filter(|&id| to_usize(id) < vocab_size).collect(), min_len);
+    }
+
+    /// What [`sample`](Self::sample) can do with at best after the tokens `seen`: the top, unless a processor must find single
+    /// tokens anywhere, or a filter needs the entropy of all of them.
+    pub fn wanted(&self, seen: &[u32]) -> Wanted {
+        let SamplingOptions { order, temperature, top_k, top_p, min_p, typical_p, eta_cutoff, .. } = self.options;
+        // Where a filter before it has left few tokens, the entropy is theirs.
+        let (by_top_k, by_others) = (top_k > 0, top_p < 1.0 || min_p > 0.0);
+        let is_cut_before_typical = by_top_k || by_others && order == SamplerOrder::HuggingFace;
+        let needs_entropy = typical_p < 1.0 && !is_cut_before_typical || eta_cutoff > 0.0 && !(by_top_k || by_others);
+        if temperature > 0.0 && needs_entropy || !self.processors.are_idle(seen) {
             return Wanted::All;
         }
         // A greedy choice looks at the model's own distribution only.
@@ -81,7 +107,7 @@ impl Sampler {
     /// - `logits` as the model gave them: one per vocabulary entry, or a top as [`wanted`](Self::wanted), its sums within a
     ///   millionth of their values. What a top gives is what the whole vector would: the same token of the same rank, kept set
     ///   and candidates; only probabilities, entropy and surprisal inherit the error of the sums.
-    /// - `seen`: prompt and text so far, for the repetition penalty.
+    /// - `seen`: prompt and text so far, for the processors that look at them.
     /// - `n_candidates`: how many of the likeliest tokens to report.
     /// - `forced`: a token to take instead of choosing.
     ///
@@ -90,7 +116,7 @@ impl Sampler {
     /// uses up none.
     ///
     /// Errors: `non-finite-logits`; `bad-token` for an id of `seen`, `forced` or the top past the vocabulary; `shape-mismatch` when
-    /// the logits are neither none nor as many as the vocabulary.
+    /// the logits are neither none nor as many as the vocabulary; `bad-option` when the processors forbid every token.
     pub fn sample(
         &mut self,
         logits: &Logits,
@@ -99,7 +125,19 @@ impl Sampler {
         forced: Option<u32>,
     ) -> Result<Option<Sampled>> {
         self.check(logits, seen, forced)?;
-        let sampled = self.take_token(logits, seen, n_candidates, forced);
+        let Some(model) = self.set_logits(logits, seen) else { return Ok(None) };
+        if self.distribution.n_allowed() == 0 {
+            return Err(Error::BadOption(format!(
+                "All {} tokens of the vocabulary are forbidden (`suppress`, `minNewTokens`, `noRepeatNgramSize`); expected at \
+                 least one that may come next.",
+                self.distribution.vocab_size()
+            )));
+        }
+        let mut sampled = self.take_token(logits, &model, n_candidates, forced);
+        if sampled.is_none() && !logits.all.is_empty() {
+            self.distribution.sum_exactly();
+            sampled = self.take_token(logits, &model, n_candidates, forced);
+        }
         if sampled.is_some() {
             self.draws.advance();
         }
@@ -130,17 +168,15 @@ impl Sampler {
         Err(Error::NonFiniteLogits(format!("The logit of token {id} is {}; expected finite numbers only.", all[id])))
     }
 
-    /// [`sample`](Self::sample), once everything is checked. Changes nothing but scratch memory.
+    /// [`sample`](Self::sample), once everything is checked and ranked. Changes nothing but scratch memory.
     fn take_token(
         &mut self,
         logits: &Logits,
-        seen: &[u32],
+        model: &Softmax,
         n_candidates: usize,
         forced: Option<u32>,
     ) -> Option<Sampled> {
-        let model = self.set_logits(logits, seen)?;
         let seen_by_top_p = self.run_chain()?;
-
         let u = self.draws.u();
         let greedy = self.options.temperature == 0.0;
         let (id, rank) = match forced {
@@ -155,42 +191,68 @@ impl Sampler {
             p: self.distribution.p_final(id, rank),
             surprisal_bits: model.surprisal_bits(logit(logits, &self.distribution, id)),
             u: (forced.is_none() && !greedy).then_some(u),
-            candidates: self.candidates(logits, &model, seen_by_top_p, n_candidates)?,
-            nucleus_size: to_u32(kept.len),
+            candidates: self.candidates(logits, model, seen_by_top_p, n_candidates)?,
+            nucleus_size: to_u32(kept.len()),
             nucleus_mass: kept.mass.min(1.0) as f32,
             entropy_bits: model.entropy_bits(),
         })
     }
 
-    /// Starts a step: ranks the tokens that are known, by their logits after the penalty. Returns the model's own distribution.
+    /// Starts a step: ranks the tokens that are known, by their logits after the processors. Returns the model's own distribution.
     fn set_logits(&mut self, logits: &Logits, seen: &[u32]) -> Option<Softmax> {
-        let penalty = self.options.repetition_penalty;
         let Logits { all, top } = logits;
+        let are_idle = self.processors.are_idle(seen);
         if !all.is_empty() {
-            self.distribution.set_scores(all, |scores| processors::repetition_penalty(scores, all, seen, penalty));
-            return Some(Softmax::of_logits(all));
+            self.distribution.set_logits(all);
+            let model = self.distribution.softmax_at(1.0);
+            if !are_idle {
+                self.distribution.change_scores(|scores| self.processors.apply(scores, all, seen));
+            }
+            return Some(model);
         }
         // What is not finite may be a logit or an overflow of the sums: the whole vector tells.
-        if penalty != 1.0 || !is_finite(top) {
+        if !are_idle || !is_finite(top) {
             return None;
         }
         self.distribution.set_top(top);
-        Some(Softmax::of_sums(&top.sums))
+        Some(self.distribution.softmax_at(1.0))
     }
 
     /// Applies temperature and filters. Returns what was left when top-p came to look.
-    fn run_chain(&mut self) -> Option<Kept> {
-        let SamplingOptions { repetition_penalty: _, temperature, top_k, top_p, min_p, seed: _ } = self.options;
+    fn run_chain(&mut self) -> Option<Seen> {
+        let SamplingOptions { order, temperature, top_k, top_p, min_p, typical_p, .. } = self.options;
+        let SamplingOptions { epsilon_cutoff, eta_cutoff, .. } = self.options;
         let distribution = &mut self.distribution;
         if temperature == 0.0 {
             distribution.set_greedy()?;
-            return Some(distribution.kept());
+            return Some(Seen::by_top_p(distribution));
         }
-        distribution.set_temperature(temperature);
-        processors::top_k(distribution, top_k)?;
-        let seen_by_top_p = distribution.kept();
-        processors::top_p(distribution, top_p)?;
-        processors::min_p(distribution, min_p)?;
+        let at_temperature = distribution.softmax_at(temperature);
+        let seen_by_top_p;
+        match order {
+            SamplerOrder::HuggingFace => {
+                distribution.keep_all(at_temperature);
+                filters::top_k(distribution, top_k)?;
+                seen_by_top_p = Seen::by_top_p(distribution);
+                filters::top_p(distribution, top_p)?;
+                filters::min_p(distribution, min_p)?;
+                filters::typical_p(distribution, typical_p)?;
+                filters::epsilon_cutoff(distribution, epsilon_cutoff)?;
+                filters::eta_cutoff(distribution, eta_cutoff)?;
+            }
+            SamplerOrder::LlamaCpp => {
+                let at_1 = distribution.softmax_at(1.0);
+                distribution.keep_all(at_1);
+                filters::top_k(distribution, top_k)?;
+                filters::typical_p(distribution, typical_p)?;
+                seen_by_top_p = Seen::by_top_p(distribution);
+                filters::top_p(distribution, top_p)?;
+                filters::min_p(distribution, min_p)?;
+                filters::epsilon_cutoff(distribution, epsilon_cutoff)?;
+                filters::eta_cutoff(distribution, eta_cutoff)?;
+                distribution.set_softmax(at_temperature)?;
+            }
+        }
         Some(seen_by_top_p)
     }
 
@@ -198,9 +260,10 @@ impl Sampler {
         &mut self,
         logits: &Logits,
         model: &Softmax,
-        seen_by_top_p: Kept,
+        seen_by_top_p: Seen,
         n_candidates: usize,
     ) -> Option<Vec<Candidate>> {
+        let greedy = self.options.temperature == 0.0;
         let distribution = &mut self.distribution;
         let n = n_candidates.min(distribution.vocab_size());
         // Before anything is allocated.
@@ -213,8 +276,9 @@ impl Sampler {
             let id = distribution.id_at(rank)?;
             let logit = logit(logits, distribution, id);
             let p_temperature = distribution.p(id);
-            if rank < seen_by_top_p.len {
-                cumulative += f64::from(p_temperature) / seen_by_top_p.mass;
+            if seen_by_top_p.kept.ranks().contains(&rank) {
+                let p = if greedy { p_temperature } else { seen_by_top_p.softmax.p(distribution.score(id)) };
+                cumulative += f64::from(p) / seen_by_top_p.kept.mass;
             }
             candidates.push(Candidate {
                 id,
@@ -224,14 +288,20 @@ impl Sampler {
                 p_temperature,
                 p_final: distribution.p_final(id, rank),
                 cumulative: cumulative.min(1.0) as f32,
-                kept: rank < distribution.kept().len,
+                kept: distribution.kept().ranks().contains(&rank),
             });
         }
         Some(candidates)
     }
 }
 
-/// The model's own logit of a known token. Scores are logits where only the top is known: nothing was penalised.
+impl Seen {
+    fn by_top_p(distribution: &Distribution) -> Seen {
+        Seen { softmax: distribution.softmax(), kept: distribution.kept() }
+    }
+}
+
+/// The model's own logit of a known token. Scores are logits where only the top is known: nothing was processed.
 fn logit(logits: &Logits, distribution: &Distribution, id: u32) -> f32 {
     logits.all.get(to_usize(id)).copied().unwrap_or_else(|| distribution.score(id))
 }

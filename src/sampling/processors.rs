@@ -1,89 +1,148 @@
-//! The processors of the chain: one function each, of the same meaning as its namesake in transformers
-//! (`generation/logits_process.py`).
+//! The processors of logits, of the same meaning as their namesakes in transformers (`generation/logits_process.py`): they change
+//! scores in place, before anything is a probability.
 //!
-//! A processor of logits changes scores in place. A filter looks at the [`Distribution`] from the likeliest token down and
-//! narrows what is kept; it never keeps less than one token. It gives none when it would have to look past the tokens that are
-//! known, or when the sums are too rough to decide.
-//!
-//! Invariant: no processor knows which others ran before it; the order is [`super::Sampler`]'s.
+//! Invariant: pure; a forbidden token's score is -∞, all others stay finite.
 
-use super::distribution::Distribution;
 use super::to_usize;
+use crate::protocol::SamplingOptions;
 
-/// Divides positive logits of tokens in `seen` by `penalty` and multiplies others with it (Keskar et al. 2019, CTRL).
-pub(super) fn repetition_penalty(scores: &mut [f32], logits: &[f32], seen: &[u32], penalty: f32) {
-    if penalty == 1.0 {
-        return;
-    }
-    for &id in seen {
-        let logit = logits[to_usize(id)];
-        let score = if logit < 0.0 { logit * penalty } else { logit / penalty };
-        // Always from the model's own logit, so a token that was seen twice is penalised once. An extreme penalty must
-        // not make an infinity.
-        scores[to_usize(id)] = score.clamp(f32::MIN, f32::MAX);
-    }
+/// The processors of one run.
+pub(super) struct Processors {
+    repetition_penalty: f32,
+    no_repeat_ngram_size: usize,
+    logit_bias: Vec<(u32, f32)>,
+    suppress: Vec<u32>,
+    /// Tokens that are forbidden while prompt and text are shorter than `min_len`.
+    ends: Vec<u32>,
+    min_len: usize,
 }
 
-/// Keeps the `k` best tokens and all ties of the k-th (Fan et al. 2018). 0 is off.
-pub(super) fn top_k(distribution: &mut Distribution, k: u32) -> Option<()> {
-    let n_kept = distribution.kept().len;
-    let k = to_usize(k);
-    if k == 0 || k >= n_kept {
-        return Some(());
-    }
-    let threshold = distribution.score_at(k - 1)?;
-    let mut len = k;
-    while len < n_kept && distribution.score_at(len)? >= threshold {
-        len += 1;
-    }
-    distribution.keep(len)
-}
-
-/// Keeps a token iff the mass strictly above it is below `p` (Holtzman et al. 2019). 1 is off.
-///
-/// Asked the other way round, as transformers does: is the mass of the token and everything below it more than 1 - `p`?
-/// In exact arithmetic it is the same question; in float32 the two differ when a sum lands on the threshold to the last bit.
-pub(super) fn top_p(distribution: &mut Distribution, p: f32) -> Option<()> {
-    if p == 1.0 {
-        return Some(());
-    }
-    let kept = distribution.kept();
-    // The probabilities that top-p sees are renormalised (rounded to f32) after top-k has cut.
-    let is_cut = kept.len < distribution.vocab_size();
-    let renormalised = |p: f32| if is_cut { f64::from((f64::from(p) / kept.mass) as f32) } else { f64::from(p) };
-    let total = if is_cut {
-        (0..kept.len).map(|rank| distribution.p_at(rank).map(renormalised)).sum::<Option<f64>>()?
-    } else {
-        kept.mass
-    };
-    let mut mass_above = renormalised(distribution.p_at(0)?);
-    let mut len = 1;
-    while len < kept.len {
-        let (left, threshold) = ((total - mass_above) as f32, 1.0 - p);
-        if !distribution.decided(left > threshold, f64::from(left) - f64::from(threshold))? {
-            break;
+impl Processors {
+    pub fn new(options: &SamplingOptions) -> Processors {
+        Processors {
+            repetition_penalty: options.repetition_penalty,
+            no_repeat_ngram_size: to_usize(options.no_repeat_ngram_size),
+            logit_bias: options.logit_bias.clone(),
+            suppress: options.suppress.clone(),
+            ends: Vec::new(),
+            min_len: 0,
         }
-        mass_above += renormalised(distribution.p_at(len)?);
-        len += 1;
     }
-    distribution.keep(len)
+
+    pub fn forbid_until(&mut self, ends: Vec<u32>, min_len: usize) {
+        (self.ends, self.min_len) = (ends, min_len);
+    }
+
+    /// Whether they leave every score as it is after these tokens.
+    pub fn are_idle(&self, seen: &[u32]) -> bool {
+        self.repetition_penalty == 1.0
+            && self.logit_bias.is_empty()
+            && self.suppress.is_empty()
+            && self.ends_to_forbid(seen).is_empty()
+            && repeating(seen, self.no_repeat_ngram_size).next().is_none()
+    }
+
+    /// Changes `scores`, which begin as the model's `logits`. All ids are below their number.
+    pub fn apply(&self, scores: &mut [f32], logits: &[f32], seen: &[u32]) {
+        let mut forbid = |id: u32| scores[to_usize(id)] = f32::NEG_INFINITY;
+        // A forbidden token stays so, whatever is added to it: the order among the others is SEMANTICS.md's.
+        repeating(seen, self.no_repeat_ngram_size).for_each(&mut forbid);
+        self.ends_to_forbid(seen).iter().chain(&self.suppress).copied().for_each(&mut forbid);
+        let mut change = |id: u32, change: &dyn Fn(f32) -> f32| {
+            let score = &mut scores[to_usize(id)];
+            if *score > f32::NEG_INFINITY {
+                // What is extreme must not make an infinity.
+                *score = change(*score).clamp(f32::MIN, f32::MAX);
+            }
+        };
+        if self.repetition_penalty != 1.0 {
+            for &id in seen {
+                // Always from the model's own logit, so a token that was seen twice is penalised once.
+                change(id, &|_| penalised(logits[to_usize(id)], self.repetition_penalty));
+            }
+        }
+        for &(id, bias) in &self.logit_bias {
+            change(id, &|score| score + bias);
+        }
+    }
+
+    fn ends_to_forbid(&self, seen: &[u32]) -> &[u32] {
+        if seen.len() < self.min_len { &self.ends } else { &[] }
+    }
 }
 
-/// Keeps the tokens with at least `min_p` times the probability of the likeliest (Nguyen et al. 2024). 0 is off.
-pub(super) fn min_p(distribution: &mut Distribution, min_p: f32) -> Option<()> {
-    if min_p == 0.0 {
-        return Some(());
+/// Positive logits are divided by the penalty, others multiplied with it (Keskar et al. 2019, CTRL).
+fn penalised(logit: f32, penalty: f32) -> f32 {
+    if logit < 0.0 { logit * penalty } else { logit / penalty }
+}
+
+/// The tokens that would end a run of `n` tokens which is in `seen` already; none for 0.
+fn repeating(seen: &[u32], n: usize) -> impl Iterator<Item = u32> {
+    let n_last = n.checked_sub(1).filter(|n_last| *n_last <= seen.len());
+    let last = n_last.map_or(&[][..], |n_last| &seen[seen.len() - n_last..]);
+    // A window longer than all there is: none.
+    let n = n_last.map_or(usize::MAX, |n_last| n_last + 1);
+    seen.windows(n).filter_map(move |window| {
+        let (next, before) = window.split_last()?;
+        (before == last).then_some(*next)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_repeat() {
+        let found = |seen: &[u32], n| repeating(seen, n).collect::<Vec<_>>();
+        let seen = [1, 2, 3, 1, 2, 7, 1];
+        assert_eq!(found(&seen, 0), [0; 0]);
+        assert_eq!(found(&seen, 1), seen, "every token is a run of one");
+        assert_eq!(found(&seen, 2), [2, 2]);
+        assert_eq!(found(&[5, 1, 2, 9, 1, 2], 3), [9]);
+        assert_eq!(found(&[1, 2, 3], 4), [0; 0]);
+        assert_eq!(found(&[1, 2, 3], 5), [0; 0]);
+        assert_eq!(found(&[], 1), [0; 0]);
+        assert_eq!(found(&seen, usize::MAX), [0; 0]);
+        // A run that overlaps itself.
+        assert_eq!(found(&[4, 4, 4], 2), [4, 4]);
     }
-    let n_kept = distribution.kept().len;
-    let threshold = min_p * distribution.p_at(0)?;
-    let mut len = 1;
-    while len < n_kept {
-        let p = distribution.p_at(len)?;
-        // In units of the threshold, which may be small: an error of the sums scales both.
-        if !distribution.decided(p >= threshold, f64::from(p) / f64::from(threshold) - 1.0)? {
-            break;
+
+    fn processed(change: impl FnOnce(&mut SamplingOptions), seen: &[u32]) -> Vec<f32> {
+        let mut options = SamplingOptions::OFF;
+        change(&mut options);
+        let logits = [2.0, -2.0, 0.5, f32::MAX, f32::MIN];
+        let mut scores = logits.to_vec();
+        let processors = Processors::new(&options);
+        processors.apply(&mut scores, &logits, seen);
+        assert!(scores == logits || !processors.are_idle(seen));
+        scores
+    }
+
+    #[test]
+    fn penalty_and_bias_change_what_is_not_forbidden() {
+        let penalised = processed(|options| options.repetition_penalty = 2.0, &[0, 1, 1, 3, 4]);
+        assert_eq!(penalised, [1.0, -4.0, 0.5, f32::MAX / 2.0, f32::MIN]);
+        let changed = processed(
+            |options| {
+                options.repetition_penalty = 2.0;
+                options.logit_bias = vec![(1, 0.25), (2, 100.0), (3, f32::MAX), (0, -1.0)];
+                options.suppress = vec![2];
+            },
+            &[0, 1, 2],
+        );
+        assert_eq!(changed, [0.0, -3.75, f32::NEG_INFINITY, f32::MAX, f32::MIN]);
+        assert_eq!(processed(|_| {}, &[0, 1]), [2.0, -2.0, 0.5, f32::MAX, f32::MIN]);
+    }
+
+    #[test]
+    fn ends_are_forbidden_until_the_text_is_long_enough() {
+        let mut processors = Processors::new(&SamplingOptions::OFF);
+        processors.forbid_until(vec![0, 2], 3);
+        for (seen, expected) in [(&[1, 1][..], [f32::NEG_INFINITY, 0.0, f32::NEG_INFINITY]), (&[1, 1, 1], [0.0; 3])] {
+            let mut scores = [0.0; 3];
+            processors.apply(&mut scores, &[0.0; 3], seen);
+            assert_eq!((scores, processors.are_idle(seen)), (expected, seen.len() == 3));
         }
-        len += 1;
     }
-    distribution.keep(len)
 }

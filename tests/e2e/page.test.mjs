@@ -273,9 +273,6 @@ pageTest('options that are not there yet, unknown ones and bad values are refuse
     const attempt = async call => call().then(() => ['resolved', ''], error => [error.kind, error.message, error instanceof Error]);
     const asked = { prompt: 'x', maxNewTokens: 1 };
     return {
-      typicalP: await attempt(() => nucleus.generate({ ...asked, typicalP: 0.5 })),
-      logitBias: await attempt(() => nucleus.generate({ ...asked, logitBias: { 1: 2 } })),
-      samplerOrder: await attempt(() => nucleus.generate({ ...asked, samplerOrder: 'llama.cpp' })),
       messages: await attempt(() => nucleus.generate({ messages: [{ role: 'user', content: 'x' }] })),
       backend: await attempt(() => nucleus.load('x.gguf', { backend: 'cuda' })),
       threads: await attempt(() => nucleus.load('x.gguf', { threads: 17 })),
@@ -288,7 +285,7 @@ pageTest('options that are not there yet, unknown ones and bad values are refuse
     };
   });
   for (const [name, [kind, message, isError]] of Object.entries(refusals)) {
-    const late = ['typicalP', 'logitBias', 'samplerOrder', 'messages', 'cache', 'renderChat'];
+    const late = ['messages', 'cache', 'renderChat'];
     assert.equal(kind, late.includes(name) ? 'unsupported-option' : 'bad-option', `${name}: ${message}`);
     assert.ok(message.includes(name) && isError, message);
   }

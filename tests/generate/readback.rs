@@ -60,7 +60,7 @@ fn the_top_gives_the_same_run_as_all_logits() {
         case("few are kept", 0..=0, |options| options.sampling.top_k = 5),
         case("a nucleus at times longer than the list", 1..=11, |options| options.sampling.top_p = 0.64),
         case("nothing cut, some draws past the list", 1..=11, |options| {
-            options.sampling = SamplingOptions { temperature: 0.4, top_p: 1.0, ..options.sampling };
+            options.sampling = SamplingOptions { temperature: 0.4, top_p: 1.0, ..options.sampling.clone() };
         }),
         case("more candidates than the list has", 12..=12, |options| options.candidates = 20),
         case("a token past the list is forced", 1..=1, |options| {
@@ -74,6 +74,18 @@ fn the_top_gives_the_same_run_as_all_logits() {
         }),
         // All logits are asked for in the forward pass, so none later.
         case("a penalty", 0..=0, |options| options.sampling.repetition_penalty = 1.1),
+        case("a token is suppressed", 0..=0, |options| options.sampling.suppress = vec![4]),
+        // All are wanted for the five steps in which the ends are forbidden, and only then.
+        case("ends are forbidden at first", 0..=0, |options| {
+            options.min_new_tokens = 5;
+            options.sampling.top_k = 5;
+        }),
+        case("a filter by entropy after top-k", 0..=0, |options| {
+            options.sampling = SamplingOptions { top_k: 8, typical_p: 0.6, ..options.sampling.clone() };
+        }),
+        case("a filter by entropy alone", 0..=0, |options| {
+            options.sampling = SamplingOptions { top_p: 1.0, typical_p: 0.6, ..options.sampling.clone() };
+        }),
     ];
     for Case { name, options, n_read } in cases {
         let expected = run(options.clone(), &[1, 2, 3, 4, 5], &mut HashBackend::default());

@@ -1,6 +1,7 @@
 //! The decoding chain against transformers' own processors, against a full sort written here in the plainest way, against
 //! the statistics that a draw must have, and from the top of the logits against itself from all of them.
 
+mod chain;
 #[path = "../support/top.rs"]
 mod give_top;
 mod top;
@@ -10,8 +11,7 @@ use nucleus::backend::{Logits, Top};
 use nucleus::protocol::SamplingOptions;
 use nucleus::sampling::{Sampled, Sampler};
 
-const OFF: SamplingOptions =
-    SamplingOptions { repetition_penalty: 1.0, temperature: 1.0, top_k: 0, top_p: 1.0, min_p: 0.0, seed: 0 };
+const OFF: SamplingOptions = SamplingOptions::OFF;
 
 fn fixture(name: &str) -> Vec<u8> {
     let path = format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -295,6 +295,19 @@ fn bad_options_are_refused_by_name() {
     refused(SamplingOptions { top_p: 1.1, ..OFF }, "topP");
     refused(SamplingOptions { min_p: 1.1, ..OFF }, "minP");
     refused(SamplingOptions { repetition_penalty: 0.0, ..OFF }, "repetitionPenalty");
+    for bad in [f32::NAN, -0.1, 1.01, f32::INFINITY] {
+        refused(SamplingOptions { typical_p: bad, ..OFF }, "typicalP");
+        refused(SamplingOptions { epsilon_cutoff: bad, ..OFF }, "epsilonCutoff");
+        refused(SamplingOptions { eta_cutoff: bad, ..OFF }, "etaCutoff");
+    }
+    refused(SamplingOptions { typical_p: 0.0, ..OFF }, "typicalP");
+    refused(SamplingOptions { epsilon_cutoff: 1.0, ..OFF }, "epsilonCutoff");
+    refused(SamplingOptions { logit_bias: vec![(3, f32::INFINITY)], ..OFF }, "logitBias");
+    for past in
+        [SamplingOptions { logit_bias: vec![(10, 1.0)], ..OFF }, SamplingOptions { suppress: vec![3, 10], ..OFF }]
+    {
+        assert_eq!(Sampler::new(&past, 10).err().map(|error| error.kind()), Some("bad-token"), "{past:?}");
+    }
     assert_eq!(Sampler::new(&OFF, 0).err().unwrap().kind(), "bad-option");
 }
 

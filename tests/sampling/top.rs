@@ -44,7 +44,7 @@ fn is_near(a: f32, b: f32) -> bool {
 }
 
 /// The same token from the same tokens; probabilities but for rounding.
-fn assert_same(found: &Sampled, expected: &Sampled, context: impl Fn() -> String) {
+pub fn assert_same(found: &Sampled, expected: &Sampled, context: impl Fn() -> String) {
     let decided = |s: &Sampled| {
         let candidates: Vec<_> = s.candidates.iter().map(|c| (c.id, c.kept, c.logit.to_bits())).collect();
         (s.id, s.rank, s.u, s.nucleus_size, candidates)
@@ -71,13 +71,13 @@ fn the_top_decides_as_all_logits_would_or_not_at_all() {
         let forced_at = |rank: usize| Some(in_order[rank.min(logits.len() - 1)]);
         let (mut n_decided, mut n_left) = (0, 0);
         for temperature in TEMPERATURES {
-            let wanted = Sampler::new(&SamplingOptions { temperature, ..OFF }, logits.len()).unwrap().wanted();
+            let wanted = Sampler::new(&SamplingOptions { temperature, ..OFF }, logits.len()).unwrap().wanted(&[]);
             let tops = [0, 1, 2, 40, 128, 600, 1200].map(|n_best| (n_best, give_top::give(&logits, n_best, wanted)));
             for (i, options) in chains(temperature).into_iter().enumerate() {
                 let n_candidates = [0, 1, 64][i % 3];
                 let forced = [None, forced_at(0), None, forced_at(30), None, forced_at(usize::MAX), None][i % 7];
                 let mut sampler = Sampler::new(&options, logits.len()).unwrap();
-                assert_eq!(sampler.wanted(), wanted);
+                assert_eq!(sampler.wanted(&[]), wanted);
                 let first = take(&mut sampler, &logits, &[], n_candidates, forced);
                 let second = take(&mut sampler, &logits, &[], 0, None);
                 for (n_best, top) in &tops {
@@ -116,7 +116,7 @@ fn a_thousand_of_peaked_logits_are_enough() {
     ];
     for (kind, logits, options, at_least) in cases {
         let mut sampler = Sampler::new(&options, logits.len()).unwrap();
-        let top = give_top::give(&logits, 1024, sampler.wanted());
+        let top = give_top::give(&logits, 1024, sampler.wanted(&[]));
         let mut n_decided = 0;
         for _ in 0..1000 {
             match sampler.sample(&top, &[], 64, None).unwrap() {
@@ -160,7 +160,7 @@ fn what_rounding_could_turn_is_left_to_all_logits() {
     for (kind, logits, options, is_decided) in cases {
         for sign in [-1.0, 0.0, 1.0] {
             let mut sampler = Sampler::new(&options, logits.len()).unwrap();
-            let top = rough(give_top::give(&logits, logits.len(), sampler.wanted()), sign);
+            let top = rough(give_top::give(&logits, logits.len(), sampler.wanted(&[])), sign);
             let found = sampler.sample(&top, &[], 2, None).unwrap();
             assert_eq!(found.is_some(), is_decided, "{kind} {options:?} {found:?}");
             if let Some(found) = found {
@@ -173,7 +173,7 @@ fn what_rounding_could_turn_is_left_to_all_logits() {
 
 #[test]
 fn all_logits_are_wanted_for_a_penalty_alone() {
-    let wanted = |options: SamplingOptions| Sampler::new(&options, 10).unwrap().wanted();
+    let wanted = |options: SamplingOptions| Sampler::new(&options, 10).unwrap().wanted(&[]);
     assert_eq!(wanted(SamplingOptions { temperature: 0.3, top_k: 5, ..OFF }), Wanted::Top { temperature: 0.3 });
     // Greedy: the sums at any temperature will do.
     assert_eq!(wanted(SamplingOptions { temperature: 0.0, ..OFF }), Wanted::Top { temperature: 1.0 });
@@ -188,7 +188,7 @@ fn all_logits_are_wanted_for_a_penalty_alone() {
 fn a_top_that_makes_no_sense_decides_nothing() {
     let logits = random_logits(100, 1 << 24, 4.0, 33);
     let mut sampler = Sampler::new(&SamplingOptions { top_k: 1, ..OFF }, 100).unwrap();
-    let good = give_top::give(&logits, 10, sampler.wanted());
+    let good = give_top::give(&logits, 10, sampler.wanted(&[]));
     let spoilt = |spoil: fn(&mut Top)| {
         let mut logits = good.clone();
         spoil(&mut logits.top);

@@ -15,15 +15,21 @@ fn numbers<T>(value: &Value, convert: impl Fn(&Value) -> T) -> Vec<T> {
 }
 
 /// From the `n_best` likeliest tokens; none when they do not decide.
-fn sample_top(options: &SamplingOptions, logits: &[f32], n_best: usize, n_candidates: usize) -> Option<Sampled> {
+fn sample_top(
+    options: &SamplingOptions,
+    logits: &[f32],
+    seen: &[u32],
+    n_best: usize,
+    n_candidates: usize,
+) -> Option<Sampled> {
     let mut sampler = Sampler::new(options, logits.len()).unwrap();
-    let wanted = sampler.wanted();
+    let wanted = sampler.wanted(seen);
     let top = (wanted != Wanted::All).then(|| give_top::give(logits, n_best, wanted))?;
-    sampler.sample(&top, &[], n_candidates, None).unwrap()
+    sampler.sample(&top, seen, n_candidates, None).unwrap()
 }
 
-/// `top_k=8 top_p=0.9` -> options; none when a processor is named that the chain does not have.
-fn parse_options(words: &[&str]) -> Option<SamplingOptions> {
+/// `top_k=8 top_p=0.9` -> options.
+fn parse_options(words: &[&str]) -> SamplingOptions {
     let mut options = OFF;
     for word in words {
         let (name, value) = word.split_once('=').unwrap();
@@ -33,11 +39,14 @@ fn parse_options(words: &[&str]) -> Option<SamplingOptions> {
             "top_k" => options.top_k = value.parse().unwrap(),
             "top_p" => options.top_p = value.parse().unwrap(),
             "min_p" => options.min_p = value.parse().unwrap(),
-            "typical_p" | "epsilon_cutoff" | "eta_cutoff" | "no_repeat_ngram_size" => return None,
+            "typical_p" => options.typical_p = value.parse().unwrap(),
+            "epsilon_cutoff" => options.epsilon_cutoff = value.parse().unwrap(),
+            "eta_cutoff" => options.eta_cutoff = value.parse().unwrap(),
+            "no_repeat_ngram_size" => options.no_repeat_ngram_size = value.parse().unwrap(),
             _ => panic!("unknown processor {word}"),
         }
     }
-    Some(options)
+    options
 }
 
 #[test]
@@ -48,7 +57,7 @@ fn processors_match_transformers() {
     for case in cases {
         let name = case["name"].as_str().unwrap();
         let words: Vec<&str> = name.split(' ').skip(1).filter(|&word| word != "chain").collect();
-        let Some(options) = parse_options(&words) else { continue };
+        let options = parse_options(&words);
         let logits = numbers(&case["logits"], |x| x.as_f64().unwrap() as f32);
         let prompt = numbers(&case["prompt"], |x| x.as_u64().unwrap() as u32);
         let expected = Expected {
@@ -60,15 +69,16 @@ fn processors_match_transformers() {
         };
         expected.check(&sample(&options, &logits, &prompt).candidates);
         n_matched += 1;
-        if let Some(sampled) = sample_top(&options, &logits, logits.len(), logits.len()) {
+        if let Some(sampled) = sample_top(&options, &logits, &prompt, logits.len(), logits.len()) {
             expected.check(&sampled.candidates);
             n_from_top += 1;
         }
     }
-    // 24 of the 29 settings use only processors that the chain has; each has 6 sets of logits.
-    assert_eq!((cases.len(), n_matched), (29 * 6, 24 * 6));
-    // The top decides all but 18 cases with a penalty and 6 in which a sum lands on the threshold to the last bit.
-    assert_eq!(n_from_top, n_matched - 18 - 6);
+    // 29 settings, each with 6 sets of logits.
+    assert_eq!((cases.len(), n_matched), (29 * 6, 29 * 6));
+    // The top decides all but 18 cases with a penalty, 6 in which a sum lands on the threshold to the last bit, 6 with
+    // n-grams, and 18 which need the entropy of all tokens.
+    assert_eq!(n_from_top, n_matched - 18 - 6 - 6 - 18);
 }
 
 struct Expected<'a> {
@@ -117,7 +127,7 @@ fn nucleus_of_real_logits_matches_transformers() {
         let options = SamplingOptions { temperature: number("temperature"), top_p: number("top_p"), ..OFF };
         let first_ids = numbers(&case["first_ids"], |x| x.as_u64().unwrap());
         let first_probs = numbers(&case["first_probs"], |x| x.as_f64().unwrap());
-        let from_top = sample_top(&options, &logits, 1024, first_ids.len());
+        let from_top = sample_top(&options, &logits, &[], 1024, first_ids.len());
         n_from_top += u32::from(from_top.is_some());
         for sampled in [Some(sample(&options, &logits, &[])), from_top].into_iter().flatten() {
             assert_eq!(u64::from(sampled.nucleus_size), case["nucleus_size"].as_u64().unwrap(), "{case}");

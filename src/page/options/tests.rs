@@ -4,6 +4,7 @@
 
 use super::Value::{Bool, Function, List, Number, Object, Other, Text};
 use super::*;
+use crate::protocol::{SamplerOrder, SamplingOptions};
 
 fn text_of(text: &str) -> Value {
     Text(text.to_owned())
@@ -28,8 +29,7 @@ fn refused(result: Result<GenerateOptions>, kind: &str, name: &str) {
 #[test]
 fn defaults_are_the_documented_ones() {
     let (options, pace) = generate(object(&[("prompt", text_of("hi"))]), 7).expect("a prompt is enough");
-    let sampling =
-        SamplingOptions { repetition_penalty: 1.0, temperature: 0.7, top_k: 0, top_p: 0.9, min_p: 0.0, seed: 7 };
+    let sampling = SamplingOptions { temperature: 0.7, top_p: 0.9, seed: 7, ..SamplingOptions::OFF };
     assert_eq!(options.sampling, sampling);
     assert_eq!((options.max_new_tokens, options.candidates, options.kv_cache), (64, 64, true));
     assert_eq!(options.prompt, Prompt::Text { text: "hi".into(), special: false });
@@ -40,33 +40,64 @@ fn defaults_are_the_documented_ones() {
 fn options_that_are_not_there_yet_are_refused_by_name() {
     let message = object(&[("role", text_of("user")), ("content", text_of("hi"))]);
     refused(generate(object(&[("messages", List(vec![message]))]), 0).map(|o| o.0), "unsupported-option", "messages");
-    let late = [
-        ("typicalP", Number(0.9)),
-        ("epsilonCutoff", Number(0.1)),
-        ("etaCutoff", Number(0.1)),
-        ("noRepeatNgramSize", Number(2.0)),
-        ("minNewTokens", Number(5.0)),
-        ("logitBias", object(&[("5", Number(1.0))])),
-        ("suppress", List(vec![Number(1.0)])),
-        ("samplerOrder", text_of("llama.cpp")),
-    ];
-    for (name, value) in late {
-        refused(with(name, value), "unsupported-option", name);
-    }
 }
 
 #[test]
-fn values_that_turn_a_missing_option_off_are_fine() {
+fn the_whole_chain_is_read() {
+    let all = object(&[
+        ("prompt", text_of("hi")),
+        ("samplerOrder", text_of("llama.cpp")),
+        ("repetitionPenalty", Number(1.5)),
+        ("noRepeatNgramSize", Number(3.0)),
+        ("logitBias", object(&[("5", Number(-1.5)), ("4294967295", Number(2.0))])),
+        ("suppress", List(vec![Number(7.0), Number(0.0)])),
+        ("temperature", Number(0.5)),
+        ("topK", Number(40.0)),
+        ("topP", Number(0.75)),
+        ("minP", Number(0.25)),
+        ("typicalP", Number(0.5)),
+        ("epsilonCutoff", Number(0.125)),
+        ("etaCutoff", Number(0.0625)),
+        ("minNewTokens", Number(5.0)),
+        ("seed", Number(11.0)),
+    ]);
+    let (options, _) = generate(all, 7).expect("all of these are there");
+    let expected = SamplingOptions {
+        order: SamplerOrder::LlamaCpp,
+        repetition_penalty: 1.5,
+        no_repeat_ngram_size: 3,
+        logit_bias: vec![(5, -1.5), (u32::MAX, 2.0)],
+        suppress: vec![7, 0],
+        temperature: 0.5,
+        top_k: 40,
+        top_p: 0.75,
+        min_p: 0.25,
+        typical_p: 0.5,
+        epsilon_cutoff: 0.125,
+        eta_cutoff: 0.0625,
+        seed: 11,
+    };
+    assert_eq!((options.sampling, options.min_new_tokens), (expected, 5));
+}
+
+#[test]
+fn values_that_turn_an_option_off_are_the_defaults() {
+    let defaults = with("maxNewTokens", Number(64.0)).expect("a prompt is enough");
     let off = [
+        ("repetitionPenalty", Number(1.0)),
+        ("topK", Number(0.0)),
+        ("minP", Number(0.0)),
         ("typicalP", Number(1.0)),
         ("epsilonCutoff", Number(0.0)),
+        ("etaCutoff", Number(0.0)),
         ("noRepeatNgramSize", Number(0.0)),
+        ("minNewTokens", Number(0.0)),
         ("logitBias", Object(Vec::new())),
         ("suppress", List(Vec::new())),
         ("samplerOrder", text_of("hf")),
     ];
     for (name, value) in off {
-        assert!(with(name, value).is_ok(), "{name}");
+        assert_eq!(with(name, value).as_ref(), Ok(&defaults), "{name}");
     }
 }
 
@@ -95,12 +126,37 @@ fn bad_values_are_refused_by_name() {
         ("candidates", Number(-1.0)),
         ("pace", text_of("fast")),
         ("samplerOrder", text_of("vllm")),
+        ("samplerOrder", Number(1.0)),
+        ("typicalP", Number(0.0)),
+        ("typicalP", Number(1.01)),
+        ("typicalP", Number(f64::NAN)),
+        ("epsilonCutoff", Number(1.0)),
+        ("epsilonCutoff", Number(-0.1)),
+        ("etaCutoff", Number(1.0)),
+        ("etaCutoff", text_of("0.1")),
+        ("noRepeatNgramSize", Number(-1.0)),
+        ("noRepeatNgramSize", Number(2.5)),
+        ("minNewTokens", Number(-1.0)),
+        ("minNewTokens", Number(1.5)),
+        ("logitBias", List(vec![Number(1.0)])),
+        ("logitBias", object(&[("x", Number(1.0))])),
+        ("logitBias", object(&[("-1", Number(1.0))])),
+        ("logitBias", object(&[("05", Number(1.0))])),
+        ("logitBias", object(&[("1.5", Number(1.0))])),
+        ("logitBias", object(&[("4294967296", Number(1.0))])),
+        ("logitBias[5]", object(&[("5", Number(f64::INFINITY))])),
+        ("logitBias[5]", object(&[("5", Number(1e300))])),
+        ("logitBias[5]", object(&[("5", text_of("1"))])),
+        ("suppress", Number(1.0)),
+        ("suppress[1]", List(vec![Number(1.0), Number(-1.0)])),
         ("forceIds", List(vec![Number(1.0), Number(0.5)])),
         ("special", Number(1.0)),
         ("temprature", Number(0.7)),
     ];
     for (name, value) in bad {
-        refused(with(name, value), "bad-option", name);
+        // What is named may be an item of the option.
+        let option = name.split('[').next().expect("the first part is always there");
+        refused(with(option, value), "bad-option", name);
     }
 }
 
