@@ -57,7 +57,7 @@ pageTest('the default model on WebGPU', { inject: [counter] }, async (page, t) =
     assert.match(info.adapter, /swiftshader/i);
     assert.ok(info.backendReason.includes(info.adapter), info.backendReason);
     const { passed, error, tolerance, nTokens, sameTop } = info.selfTest;
-    assert.ok(passed && sameTop && nTokens >= 8 && error <= 1e-6 && error < tolerance, JSON.stringify(info.selfTest));
+    assert.ok(passed && sameTop && nTokens >= 8 && error <= 5e-3 && error < tolerance, JSON.stringify(info.selfTest));
     assert.equal(await page.textContent('#backend-name'), `WebGPU · ${info.adapter}`);
     assert.equal(await page.textContent('#backend-reason'), info.backendReason);
     assert.match(await page.textContent('#self-test'), /^Self-test passed: over \d+ tokens the GPU's logits agree with the CPU/);

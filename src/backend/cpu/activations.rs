@@ -1,28 +1,30 @@
-//! Activations as 16-bit integers: quantized once for each matrix product, then multiplied with integer weights.
+//! Activations as integers: quantized once for each matrix product, then multiplied with integer weights.
 //!
-//! Sixteen bits because the dot product of simd128 takes 16-bit operands anyway, so they cost nothing over eight; and eight were
-//! measured to put the logits as far from float32 as llama.cpp's are, further for six prompts of seven (`tests/forward.rs`).
+//! Eight bits, as llama.cpp has them, except in the *wide* blocks, which have sixteen: those where a value stands far out of its
+//! row. A few channels of a model do so for every token; eight bits there, about one block in five, were measured to cost most of
+//! what eight bits everywhere cost (`tests/forward.rs`).
 //!
 //! Invariant: scratch only; sized at load, never grows while a token is computed.
 
-use super::simd::{F32x4, I16x8};
+use super::dot::{LARGEST_NARROW, LARGEST_WIDE, Operand};
+use super::simd::{F32x4, I16x8, dot};
 
 /// Values in a block, the same as in the weight formats that are multiplied with them.
 pub const BLOCK: usize = 32;
 
-/// The largest quantized activation: 32 of them times 8-bit weights still fit an i32.
-const LARGEST: f32 = 32_767.0;
+/// A block is wide if its largest value exceeds this many times the root mean square of its row.
+const FAR_OUT: f32 = 4.0;
 
-/// A block of quantized activations: value i is `values[i] · scale`.
+/// Below this a block counts as zero: 32512 divided by it is still finite.
+const SMALLEST: f32 = 1e-33;
+
+/// A block of quantized activations: value i is `operand.values[i] · scale`.
 #[derive(Clone, Copy)]
 pub struct Block {
-    /// In -32767..=32767.
-    pub values: [i16; BLOCK],
+    pub operand: Operand,
     pub scale: f32,
     /// The sum of the block: scale · Σ values.
     pub scaled_sum: f32,
-    /// Σ values of each half.
-    pub half_sums: [i32; 2],
 }
 
 /// `n` rows of activations in blocks. Blocks of the same column stand together.
@@ -35,7 +37,7 @@ pub struct Activations {
 impl Activations {
     /// Room for `max_n` rows of at most `max_cols` values.
     pub fn new(max_n: usize, max_cols: usize) -> Self {
-        let empty = Block { values: [0; BLOCK], scale: 0.0, scaled_sum: 0.0, half_sums: [0; 2] };
+        let empty = Block { operand: Operand::ZERO, scale: 0.0, scaled_sum: 0.0 };
         Self { n: 0, blocks: vec![empty; max_n * max_cols.div_ceil(BLOCK)] }
     }
 
@@ -43,15 +45,18 @@ impl Activations {
         self.n
     }
 
-    /// Quantizes `x`, `n` rows of a whole number of blocks each: scale = max|x| / 32767, value = x / scale rounded half up.
+    /// Quantizes `x`, `n` rows of a whole number of blocks each: scale = max|x| / 127, or / 32512 in a wide block; value = x / scale,
+    /// rounded half up.
     ///
     /// A value that is not finite makes its block's scale NaN, so that it reaches the logits and ends the run there.
     pub fn quantize(&mut self, x: &[f32], n: usize) {
         self.n = n;
-        let n_columns = x.len() / n / BLOCK;
-        for (i, x) in x.as_chunks::<BLOCK>().0.iter().enumerate() {
-            let (row, column) = (i / n_columns, i % n_columns);
-            self.blocks[column * n + row] = Block::new(x);
+        let n_cols = x.len() / n;
+        for (row, x) in x.chunks_exact(n_cols).enumerate() {
+            let far_out = FAR_OUT * (dot(x, x) / n_cols as f32).sqrt();
+            for (column, x) in x.as_chunks::<BLOCK>().0.iter().enumerate() {
+                self.blocks[column * n + row] = Block::new(x, far_out);
+            }
         }
     }
 
@@ -69,26 +74,49 @@ impl Activations {
 }
 
 impl Block {
-    fn new(x: &[f32; BLOCK]) -> Self {
+    /// `far_out`: from where on a value makes the block wide.
+    fn new(x: &[f32; BLOCK], far_out: f32) -> Self {
         let lanes = x.as_chunks::<4>().0;
-        let zero = F32x4::splat(0.0);
+        let zero = F32x4::ZERO;
         let (mut largest, mut poison) = (zero, zero);
         for x in lanes.iter().map(F32x4::load) {
             largest = largest.max(x).max(zero.sub(x));
             poison = poison.add(x.mul(zero));
         }
         let largest = largest.to_array().into_iter().fold(0.0, f32::max);
-        let scale = largest / LARGEST + poison.to_array().iter().sum::<f32>();
-        let inverse = F32x4::splat(if largest > 0.0 { LARGEST / largest } else { 0.0 });
+        let is_wide = largest > far_out;
+        let limit = f32::from(if is_wide { LARGEST_WIDE } else { LARGEST_NARROW });
+        let scale = largest / limit + poison.to_array().iter().sum::<f32>();
+        let inverse = F32x4::splat(if largest > SMALLEST && !scale.is_nan() { limit / largest } else { 0.0 });
         let round = |x| F32x4::load(x).mul(inverse).add(F32x4::splat(0.5)).floor();
         let mut values = [0; BLOCK];
-        let mut half_sums = [0; 2];
-        for (i, (values, [a, b])) in values.as_chunks_mut().0.iter_mut().zip(lanes.as_chunks().0).enumerate() {
-            let eight = I16x8::from_f32([round(a), round(b)]);
-            *values = eight.to_array();
-            half_sums[i / 2] += eight.dot_pairs(I16x8::splat(1)).to_array().iter().sum::<i32>();
+        for (values, [a, b]) in values.as_chunks_mut().0.iter_mut().zip(lanes.as_chunks().0) {
+            *values = I16x8::from_f32([round(a), round(b)]).to_array();
         }
-        let sum = half_sums[0] + half_sums[1];
-        Self { values, scale, scaled_sum: scale * sum as f32, half_sums }
+        let operand = Operand::new(values, is_wide);
+        Self { scale, scaled_sum: scale * operand.sum() as f32, operand }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg_attr(target_arch = "wasm32", wasm_bindgen_test::wasm_bindgen_test)]
+    #[cfg_attr(not(target_arch = "wasm32"), test)]
+    fn a_block_is_wide_where_a_value_stands_far_out_of_its_row() {
+        // The root mean square is a little above 1: 4.5 stands out, 3.5 does not.
+        let mut x: Vec<f32> = (0..1024).map(|i| if i % 2 == 0 { 1.0 } else { -1.0 }).collect();
+        (x[0], x[40], x[70]) = (-4.5, 3.5, f32::NAN);
+        let mut activations = Activations::new(1, x.len());
+        activations.quantize(&x[..64], 1);
+        assert_eq!(activations.block(0, 0).operand.values[..2], [-127, -28]);
+        let calm: Vec<f32> = x[96..].iter().chain(&x[..64]).copied().collect();
+        activations.quantize(&calm, 1);
+        let last = calm.len() / BLOCK - 1;
+        assert_eq!(activations.block(last - 1, 0).operand.values[..2], [-LARGEST_WIDE, -7225]);
+        assert_eq!(activations.block(last, 0).operand.values[8], LARGEST_NARROW);
+        activations.quantize(&x, 1);
+        assert!(activations.block(2, 0).scale.is_nan() && activations.block(1, 0).scale.is_finite());
     }
 }

@@ -4,9 +4,10 @@
 //! Invariant: reads the heads of packed blocks; the integers are for `widths`.
 
 use super::activations::Block;
+use super::dot::{Dots, Integers, VECS};
 use super::pack::{self, ROWS};
-use super::simd::{F16Reader, F32x4, I16x8, I32x4};
-use super::widths::{Eight, Five, Four, Six, Steps, VECS, Wide, Width};
+use super::simd::{F16Reader, F32x4, I16x8};
+use super::widths::{Eight, Five, Four, Masks, PART, Part, Six, Width};
 use crate::quant::{GgmlType, units};
 
 /// A format of packed weights.
@@ -21,6 +22,13 @@ pub trait Format {
     /// Bytes of a packed block.
     const BLOCK: usize = Self::TYPE.block_bytes() * ROWS;
     const HAS_MINIMA: bool = units::n_halves(Self::TYPE) == 2;
+    const INTEGERS: Integers = Integers {
+        zero_point: match Self::TYPE {
+            GgmlType::Q8_0 => None,
+            ty => Some(units::zero_point(ty)),
+        },
+        halves: matches!(Self::TYPE, GgmlType::Q6K),
+    };
 }
 
 macro_rules! formats {
@@ -39,16 +47,14 @@ formats!(Q4_0: Four, Q4_1: Four, Q5_0: Five, Q5_1: Five, Q8_0: Eight, Q4K: Four,
 
 /// What a product with a matrix needs beside it, made once for all of its rows.
 #[derive(Clone, Copy)]
-pub struct Constants<W: Width> {
+pub struct Constants {
     f16: F16Reader,
-    pub masks: W::Masks,
-    pub steps: Steps,
-    scale_masks: <Six as Width>::Masks,
+    pub masks: Masks,
 }
 
-impl<W: Width> Constants<W> {
+impl Constants {
     pub fn new() -> Self {
-        Self { f16: F16Reader::new(), masks: W::masks(), steps: Steps::new(), scale_masks: Six::masks() }
+        Self { f16: F16Reader::new(), masks: Masks::new() }
     }
 }
 
@@ -61,22 +67,24 @@ pub struct Worth {
 
 /// The head of a packed block, read.
 pub struct Head {
+    /// Scales and minima; the minima of the K formats are negative already.
     halves: [[F32x4; VECS]; 2],
-    /// Scales of the units: a pair for each row.
-    units: [Wide; 8],
+    /// Scales of the units, of two units in each.
+    units: Part,
 }
 
 impl Head {
     #[inline(always)]
-    pub fn new<F: Format>(block: &[u8], constants: &Constants<F::Width>) -> Self {
+    pub fn new<F: Format>(block: &[u8], constants: &Constants) -> Self {
         let at = |i: usize| constants.f16.read(&block.as_chunks().0[i]);
         let scales = [at(0), at(1)];
         let minima = if F::HAS_MINIMA { [at(2), at(3)] } else { [F32x4::ZERO; VECS] };
-        let scales_of_units = &block[pack::halves_bytes(F::TYPE)..F::HEAD];
+        let minima = if F::UNITS == 1 { minima } else { minima.map(|m| F32x4::ZERO.sub(m)) };
+        let of_units = &block[pack::halves_bytes(F::TYPE)..F::HEAD];
         let units = match F::TYPE {
-            GgmlType::Q4K | GgmlType::Q5K => Six::widen_half(&scales_of_units.as_chunks().0[0], constants.scale_masks),
-            GgmlType::Q6K => std::array::from_fn(|j| Eight::widen_pair(scales_of_units, j)),
-            _ => [[I16x8::ZERO; VECS]; 8],
+            GgmlType::Q4K | GgmlType::Q5K => Six::part(of_units, constants.masks),
+            GgmlType::Q6K => Eight::part(of_units),
+            _ => [[I16x8::ZERO; VECS]; PART],
         };
         Self { halves: [scales, minima], units }
     }
@@ -88,11 +96,12 @@ impl Head {
         if F::UNITS == 1 {
             return Worth { scales: [d, d], minima: m };
         }
-        let [first, second] = self.units[j].map(|pair| pair.sides());
-        let times = |d: [F32x4; VECS], side: usize| [d[0].mul(first[side]), d[1].mul(second[side])];
+        let times = |d: [F32x4; VECS], side: u32| {
+            let [a, b] = self.units[j / 2].map(|scales| scales.byte_to_f32(j as u32 % 2 * 2 + side));
+            [d[0].mul(a), d[1].mul(b)]
+        };
         if F::HAS_MINIMA {
-            let minima = times(m, 1).map(|m| F32x4::splat(0.0).sub(m));
-            Worth { scales: [times(d, 0); 2], minima }
+            Worth { scales: [times(d, 0); 2], minima: times(m, 1) }
         } else {
             Worth { scales: [times(d, 0), times(d, 1)], minima: m }
         }
@@ -108,11 +117,11 @@ impl Worth {
         (self.scales.map(lane), lane(self.minima))
     }
 
-    /// Adds a unit's products to the rows' results. `dots`: of integers less the zero point, as `Width::dot` has them.
+    /// Adds a unit's products to the rows' results.
     #[inline(always)]
-    pub fn add<F: Format>(&self, acc: &mut [F32x4; VECS], dots: [[I32x4; VECS]; 2], x: &Block) {
+    pub fn add<F: Format>(&self, acc: &mut [F32x4; VECS], dots: Dots, x: &Block) {
         let scale = F32x4::splat(x.scale);
-        let n_halves = if F::Width::HALVES { 2 } else { 1 };
+        let n_halves = if F::INTEGERS.halves { 2 } else { 1 };
         for (dots, scales) in dots.into_iter().zip(self.scales).take(n_halves) {
             for ((acc, dot), weight_scale) in acc.iter_mut().zip(dots).zip(scales) {
                 *acc = acc.add(dot.to_f32().mul(weight_scale.mul(scale)));

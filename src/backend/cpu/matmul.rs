@@ -8,12 +8,13 @@
 //! Invariant: reads packed weights and quantized activations; allocates nothing.
 
 use super::activations::Activations;
+use super::dot::{HALF, Quad, Steps, Unit, VECS, dot};
 use super::formats::{Constants, Format, Head, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Worth};
 use super::pack::ROWS;
 use super::pool::Strip;
 use super::scalar;
-use super::simd::{F32x4, I16x8, I32x4};
-use super::widths::{PAIRS, Sum, VECS, Wide, Width, activations};
+use super::simd::F32x4;
+use super::widths::{Packed, Width};
 use crate::error::Result;
 use crate::quant::{GgmlType, dequantize_row, units};
 
@@ -25,9 +26,24 @@ pub struct Panel(Vec<PanelUnit>);
 
 #[derive(Clone, Copy)]
 struct PanelUnit {
-    /// Integers less the zero point.
-    pairs: [Wide; PAIRS],
+    /// Integers, the zero point still in: `[half][quad][rows]`.
+    quads: [[[Quad; VECS]; HALF]; 2],
     worth: Worth,
+}
+
+/// A unit of a panel.
+struct Unpacked<'a>(&'a [[[Quad; VECS]; HALF]; 2], Steps);
+
+impl Unit for Unpacked<'_> {
+    #[inline(always)]
+    fn for_each_quad(&self, mut each: impl FnMut(usize, usize, [Quad; VECS])) {
+        let Self(quads, steps) = self;
+        for (half, quads) in quads.iter().enumerate() {
+            for q in steps.to::<HALF>() {
+                each(half, q, quads[q]);
+            }
+        }
+    }
 }
 
 /// Calls a function generic over `Format` for a type that has units.
@@ -50,7 +66,7 @@ macro_rules! for_format {
 impl Panel {
     /// For rows of at most `max_cols` values.
     pub fn new(max_cols: usize) -> Self {
-        let unit = PanelUnit { pairs: [[I16x8::ZERO; VECS]; PAIRS], worth: Worth::NOTHING };
+        let unit = PanelUnit { quads: [[[Quad::ZERO; VECS]; HALF]; 2], worth: Worth::NOTHING };
         Self(vec![unit; max_cols.div_ceil(32)])
     }
 
@@ -64,9 +80,9 @@ impl Panel {
         for_format!(ty, unpack(group, units));
         for (unit, out) in units.iter().zip(out.as_chunks_mut::<32>().0) {
             let (scales, minimum) = unit.worth.of_row(row % ROWS);
-            for (i, out) in out.iter_mut().enumerate() {
-                let lanes = unit.pairs[i / 2][row % ROWS / 4].to_array();
-                *out = f32::from(lanes[row % 4 * 2 + i % 2]) * scales[i / 16] + minimum;
+            for (q, out) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+                let integers = unit.quads[q / HALF][q % HALF][row % ROWS / 4].to_array()[row % 4];
+                *out = integers.map(|i| f32::from(i - units::zero_point(ty) as i16) * scales[q / HALF] + minimum);
             }
         }
         Ok(())
@@ -128,26 +144,14 @@ fn rows<F: Format>(Product { weights, n_rows, x, mut out, add, panel }: Product)
 }
 
 /// The products of eight rows with one token.
-fn from_packed<F: Format>(
-    group: &[u8],
-    x: &Activations,
-    token: usize,
-    constants: &Constants<F::Width>,
-) -> [F32x4; VECS] {
+fn from_packed<F: Format>(group: &[u8], x: &Activations, token: usize, constants: &Constants) -> [F32x4; VECS] {
     let mut acc = [F32x4::ZERO; VECS];
     for (b, block) in group.chunks_exact(F::BLOCK).enumerate() {
         let head = Head::new::<F>(block, constants);
         for (j, unit) in block[F::HEAD..].chunks_exact(F::Width::UNIT_BYTES).enumerate() {
             let x = x.block(b * F::UNITS + j, token);
-            let mut dots = F::Width::dot(unit, constants.masks, constants.steps, &x.values);
-            let zero_point = units::zero_point(F::TYPE);
-            if zero_point != 0 {
-                let [a, b] = x.half_sums;
-                let sums = if F::Width::HALVES { [a, b] } else { [a + b, 0] };
-                for (dots, sum) in dots.iter_mut().zip(sums) {
-                    *dots = dots.map(|dots| dots.sub(I32x4::splat(zero_point * sum)));
-                }
-            }
+            let unit = Packed::<F::Width>::new(unit, constants.masks);
+            let [dots] = dot(F::INTEGERS, &unit, [&x.operand]);
             head.worth::<F>(j).add::<F>(&mut acc, dots, x);
         }
     }
@@ -156,13 +160,12 @@ fn from_packed<F: Format>(
 
 fn unpack<F: Format>(group: &[u8], panel: &mut [PanelUnit]) {
     let constants = &Constants::new();
-    let zero_point = I16x8::splat(units::zero_point(F::TYPE) as i16);
     for (block, panel) in group.chunks_exact(F::BLOCK).zip(panel.chunks_exact_mut(F::UNITS)) {
         let head = Head::new::<F>(block, constants);
         let units = block[F::HEAD..].chunks_exact(F::Width::UNIT_BYTES);
         for (j, (unit, panel)) in units.zip(panel).enumerate() {
-            let pairs = F::Width::widen(unit, constants.masks);
-            panel.pairs = pairs.map(|wide| wide.map(|w| w.sub(zero_point)));
+            let unit = Packed::<F::Width>::new(unit, constants.masks);
+            unit.for_each_quad(|half, q, weights| panel.quads[half][q] = weights);
             panel.worth = head.worth::<F>(j);
         }
     }
@@ -171,19 +174,12 @@ fn unpack<F: Format>(group: &[u8], panel: &mut [PanelUnit]) {
 /// The products of eight rows with the tokens of a tile.
 fn tile<F: Format>(panel: &[PanelUnit], x: &Activations, first: usize) -> [[F32x4; VECS]; TILE] {
     let mut acc = [[F32x4::ZERO; VECS]; TILE];
+    let steps = Steps::new();
     for (column, unit) in panel.iter().enumerate() {
         let x = x.tile::<TILE>(column, first);
-        let n_halves = if F::Width::HALVES { 2 } else { 1 };
-        let mut sums = [[Sum::NONE; 2]; TILE];
-        for (half, pairs) in unit.pairs.chunks_exact(PAIRS / n_halves).enumerate() {
-            for (pair, &w) in pairs.iter().enumerate() {
-                for (sums, x) in sums.iter_mut().zip(x) {
-                    Sum::add(&mut sums[half], w, activations(&x.values, half * PAIRS / 2 + pair));
-                }
-            }
-        }
-        for ((acc, sums), x) in acc.iter_mut().zip(sums).zip(x) {
-            unit.worth.add::<F>(acc, sums.map(Sum::down::<0>), x);
+        let dots = dot(F::INTEGERS, &Unpacked(&unit.quads, steps), x.each_ref().map(|x| &x.operand));
+        for ((acc, dots), x) in acc.iter_mut().zip(dots).zip(x) {
+            unit.worth.add::<F>(acc, dots, x);
         }
     }
     acc
@@ -224,7 +220,11 @@ mod tests {
             for (n_rows, n_blocks, n) in [(1, 1, 1), (8, 1, 1), (11, 3, 3), (16, 2, 16), (25, 5, 33)] {
                 let (n_cols, row_bytes) = (n_blocks * ty.block_len(), n_blocks * ty.block_bytes());
                 let raw = random_blocks(ty, n_rows * row_bytes, &mut random);
-                let x: Vec<f32> = (0..n * n_cols).map(|_| random() as f32 / 8e6 - 1.0).collect();
+                let mut x: Vec<f32> = (0..n * n_cols).map(|_| random() as f32 / 8e6 - 1.0).collect();
+                // Every third row has a wide block, where it is long enough for one.
+                for row in x.chunks_exact_mut(n_cols).step_by(3) {
+                    row[random() as usize % n_cols] = -50.0;
+                }
                 let mut activations = Activations::new(n, n_cols);
                 activations.quantize(&x, n);
 
@@ -275,26 +275,31 @@ mod tests {
     #[cfg_attr(target_arch = "wasm32", wasm_bindgen_test::wasm_bindgen_test)]
     #[cfg_attr(not(target_arch = "wasm32"), test)]
     fn the_largest_products_fit() {
+        const N_COLS: usize = 1024;
         for ty in TYPES {
             for byte in [0xff, 0x80, 0x7f] {
-                let mut raw = vec![byte; 8 * ty.block_bytes()];
+                let mut raw = vec![byte; ty.block_bytes()];
                 for block in raw.chunks_exact_mut(ty.block_bytes()) {
                     let at = if ty == GgmlType::Q6K { 208 } else { 0 };
                     for half in block[at..].as_chunks_mut::<2>().0.iter_mut().take(units::n_halves(ty)) {
                         *half = [0, 0x3c];
                     }
                 }
-                let n_cols = ty.block_len();
-                for n in [1, 4] {
-                    let mut activations = Activations::new(n, n_cols);
-                    activations.quantize(&vec![-1.0; n * n_cols], n);
-                    let mut packed = raw.clone();
-                    pack::pack(ty, &mut packed, ty.block_bytes());
-                    let (mut out, panel) = (vec![0.0; n * 8], &mut Panel::new(n_cols));
+                let row = raw[..ty.block_bytes()].repeat(N_COLS / ty.block_len());
+                let mut packed = row.repeat(8);
+                pack::pack(ty, &mut packed, row.len());
+                let mut weights = vec![0.0; N_COLS];
+                dequantize_row(ty, &row, &mut weights).unwrap();
+                // All values alike; and one block of them by itself, which makes it wide.
+                for (n, n_values) in [(1, N_COLS), (4, N_COLS), (1, 32), (4, 32)] {
+                    let mut x = vec![0.0; n * N_COLS];
+                    x.chunks_exact_mut(N_COLS).for_each(|row| row[..n_values].fill(-1.0));
+                    let mut activations = Activations::new(n, N_COLS);
+                    activations.quantize(&x, n);
+                    let (mut out, panel) = (vec![0.0; n * 8], &mut Panel::new(N_COLS));
                     let strip = Strip::whole(&mut out, 8);
                     Product { weights: &packed, n_rows: 8, x: &activations, out: strip, add: false, panel }.compute(ty);
-                    let mut weights = vec![0.0; n_cols];
-                    dequantize_row(ty, &raw[..ty.block_bytes()], &mut weights).unwrap();
+                    let weights = &weights[..n_values];
                     let exact = -weights.iter().map(|&w| f64::from(w)).sum::<f64>();
                     let size: f64 = weights.iter().map(|&w| f64::from(w.abs())).sum();
                     for &got in &out {
@@ -305,7 +310,7 @@ mod tests {
         }
     }
 
-    /// The quantized product stays near the float one: 16-bit activations lose next to nothing.
+    /// The quantized product stays near the float one.
     #[cfg_attr(target_arch = "wasm32", wasm_bindgen_test::wasm_bindgen_test)]
     #[cfg_attr(not(target_arch = "wasm32"), test)]
     fn scalar_dot_is_near_the_float_product() {
@@ -321,7 +326,7 @@ mod tests {
             let exact: f64 = weights.iter().zip(&x).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum();
             let size: f64 = weights.iter().zip(&x).map(|(w, x)| f64::from((w * x).abs())).sum();
             let got = f64::from(scalar::dot(ty, &row, &activations, 0));
-            assert!((got - exact).abs() < 1e-4 * size, "{}: {got}, exactly {exact}", ty.name());
+            assert!((got - exact).abs() < 2e-3 * size, "{}: {got}, exactly {exact}", ty.name());
         }
     }
 }

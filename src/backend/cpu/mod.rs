@@ -3,6 +3,7 @@
 //! Invariant: after `reserve_kv` nothing here allocates for a token, unless the model has formats that candle computes.
 
 mod activations;
+mod dot;
 mod formats;
 mod kv;
 mod matmul;

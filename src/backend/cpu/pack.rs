@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! block, packed    [scale f16 × 8] [minimum f16 × 8, if any] [scales of the units, if any] [units, as in `widths`]
-//! scales of units  a pair a unit, `[unit][row][side]`. Q4_K, Q5_K: scale and minimum, 6 bits, packed like a half in `widths`;
+//! scales of units  a pair a unit, so a quad for every two. Q4_K, Q5_K: scale and minimum, 6 bits, packed as a part in `widths`;
 //!                  Q6_K: scales of the unit's halves, i8
 //! ```
 //!
@@ -10,7 +10,8 @@
 //!
 //! Invariant: moves bits; what they are worth is for `quant` to say.
 
-use super::widths::{Eight, Five, Four, PAIRS, Pairs, Six, Width};
+use super::dot::{QUADS, VECS};
+use super::widths::{Eight, Five, Four, PART, Six, Vector, Width};
 use crate::quant::GgmlType;
 use crate::quant::units;
 
@@ -52,27 +53,28 @@ fn pack_block<'a>(ty: GgmlType, block: impl Fn(usize) -> &'a [u8], packed: &mut 
         }
     }
     let n_units = ty.block_len() / 32;
-    let mut scales = [[0; 2 * ROWS]; 8];
+    let mut scales: [[Vector; VECS]; PART] = Default::default();
     for (j, packed) in units.chunks_exact_mut(units.len() / n_units).enumerate() {
-        let mut pairs: Pairs<u8> = [[0; 2 * ROWS]; PAIRS];
+        let mut values: [[Vector; VECS]; QUADS] = Default::default();
         for row in 0..ROWS {
             let unit = units::unit(ty, block(row), j);
-            for (i, q) in unit.quants.into_iter().enumerate() {
-                pairs[i / 2][row * 2 + i % 2] = q;
+            let (rows, lane) = (row / 4, row % 4 * 4);
+            for (q, quad) in unit.quants.as_chunks::<4>().0.iter().enumerate() {
+                values[q][rows][lane..][..4].copy_from_slice(quad);
             }
-            scales[j][row * 2..][..2].copy_from_slice(&unit.scales);
+            scales[j / 2][rows][lane + j % 2 * 2..][..2].copy_from_slice(&unit.scales);
         }
         match ty {
-            GgmlType::Q4_0 | GgmlType::Q4_1 | GgmlType::Q4K => Four::pack(&pairs, packed),
-            GgmlType::Q5_0 | GgmlType::Q5_1 | GgmlType::Q5K => Five::pack(&pairs, packed),
-            GgmlType::Q6K => Six::pack(&pairs, packed),
-            _ => Eight::pack(&pairs, packed),
+            GgmlType::Q4_0 | GgmlType::Q4_1 | GgmlType::Q4K => Four::pack(&values, packed),
+            GgmlType::Q5_0 | GgmlType::Q5_1 | GgmlType::Q5K => Five::pack(&values, packed),
+            GgmlType::Q6K => Six::pack(&values, packed),
+            _ => Eight::pack(&values, packed),
         }
     }
     let head = &mut head[halves_bytes(ty)..];
     match ty {
-        GgmlType::Q4K | GgmlType::Q5K => Six::pack_half(&scales, &mut head.as_chunks_mut().0[0]),
-        GgmlType::Q6K => head.copy_from_slice(scales.as_flattened()),
+        GgmlType::Q4K | GgmlType::Q5K => Six::pack_part(scales, head),
+        GgmlType::Q6K => head.copy_from_slice(scales.as_flattened().as_flattened()),
         _ => {}
     }
 }

@@ -16,7 +16,7 @@ pub fn dot(ty: GgmlType, row: &[u8], x: &Activations, token: usize) -> f32 {
         for j in 0..n_units {
             let x = x.block(b * n_units + j, token);
             let Parts { quants, scales, minimum } = units::parts(ty, block, j);
-            let (quants, values) = (quants.chunks(32 / halves), x.values.chunks(32 / halves));
+            let (quants, values) = (quants.chunks(32 / halves), x.operand.values.chunks(32 / halves));
             for ((quants, values), scale) in quants.zip(values).zip(scales) {
                 let dot: i32 = quants.iter().zip(values).map(|(w, x)| w * i32::from(*x)).sum();
                 acc += dot as f32 * (scale * x.scale);

@@ -1,53 +1,67 @@
-//! How the stored integers of eight rows are packed, by their width: each lane belongs to one row, so that products add up without
-//! ever crossing lanes.
+//! How the stored integers of eight rows are packed, by their width: each 32-bit lane belongs to one row, so that products add up
+//! without ever crossing lanes.
 //!
-//! A unit is 32 values of each row, 16 pairs. A *word* is 16 bits for every row and side of the pair: 32 bytes, `[row][side]`. All
-//! widths take exactly as many bytes as in the file:
+//! A unit is 32 values of each row: eight *quads* of four. A *vector* is 16 bytes, four rows of a quad, `[row][value]`; each quad has
+//! two, for rows 0 to 3 and 4 to 7. All widths take exactly as many bytes as in the file:
 //!
 //! ```text
-//! 4 bits   4 words   pairs 4w .. 4w + 3, lowest bits first
-//! 5 bits   5 words   bits 1 to 15: pairs 3w .. 3w + 2;   bit 0: bit 4 - w of pair 15
-//! 6 bits   6 words   two halves of 3 words and 8 pairs: bits 0 to 5 and 10 to 15: pairs 2w, 2w + 1;   bits 6 to 9: of words 0 and 1
-//!                    the low bits of pairs 6 and 7; of word 2 the high bits of pair 6, then those of pair 7
-//! 8 bits   16 pairs  bytes, `[row][side]`
+//! 4 bits   4 × 2 vectors   quad q in the low nibbles, quad q + 4 in the high ones
+//! 5 bits   as 4 bits, then 2 vectors: bit 4 of quads 0, 1, 4, 5 at bits 4 to 7, of quads 2, 3, 6, 7 at bits 0 to 3
+//! 6 bits   as 4 bits, then 2 × 2 vectors: bits 4 and 5 of quads 0, 1, 4, 5 at bits 4, 6, 0, 2; of quads 2, 3, 6, 7 likewise
+//! 8 bits   8 × 2 vectors   bytes
 //! ```
 //!
-//! Invariant: places bits and multiplies integers; knows no scales.
+//! So a *part*, quads 2p, 2p + 1, 2p + 4 and 2p + 5, is unpacked alike for p = 0 and 1: a loop of two. The high bits stand where one
+//! 16-bit shift brings them to bit 4; what that carries over from the next byte is masked off.
+//!
+//! Invariant: places bits; knows no scales.
 
-use super::pack::ROWS;
-use super::simd::{I16x8, I32x4};
+use super::dot::{HALF, QUADS, Quad, Steps, Unit, VECS};
+use super::simd::I16x8;
+use std::marker::PhantomData;
 
-/// Vectors that eight rows take: four rows each.
-pub const VECS: usize = 2;
+/// Values of four rows, four of each, `[row][value]`.
+pub type Vector = [u8; 16];
 
-/// Pairs in a unit.
-pub const PAIRS: usize = 16;
+/// What the unpacking needs, made once for a matrix (see `I16x8::constant`): the bits of every byte to keep.
+#[derive(Clone, Copy)]
+pub struct Masks {
+    nibble: I16x8,
+    /// Bit 4.
+    fifth: I16x8,
+    /// Bits 4 and 5.
+    high: I16x8,
+    steps: Steps,
+}
 
-/// Values `[pair][row][side]` of a unit of eight rows.
-pub type Pairs<T> = [[T; 2 * ROWS]; PAIRS];
-
-/// One vector of a pair for each four rows.
-pub type Wide = [I16x8; VECS];
+impl Masks {
+    pub fn new() -> Self {
+        let mask = |byte: u8| I16x8::constant(i16::from_le_bytes([byte; 2]));
+        Self { nibble: mask(0x0f), fifth: mask(0x10), high: mask(0x30), steps: Steps::new() }
+    }
+}
 
 /// A width of stored integers.
 pub trait Width {
     /// Bytes of a unit of eight rows.
     const UNIT_BYTES: usize;
-    /// Whether the halves of a unit have scales of their own.
-    const HALVES: bool = false;
 
-    /// The masks, made once for a matrix (see `I16x8::constant`).
-    type Masks: Copy;
-    fn masks() -> Self::Masks;
+    /// Packs a unit; the reverse of `for_each_part`.
+    fn pack(values: &[[Vector; VECS]; QUADS], unit: &mut [u8]);
 
-    /// Packs a unit; the reverse of `widen`.
-    fn pack(values: &Pairs<u8>, unit: &mut [u8]);
+    /// Calls `each(p, quads)` with both parts of a unit.
+    fn for_each_part(unit: &[u8], masks: Masks, each: impl FnMut(usize, Part));
+}
 
-    /// The pairs of a unit as 16-bit integers.
-    fn widen(unit: &[u8], masks: Self::Masks) -> [Wide; PAIRS];
+/// Quads 2p, 2p + 1, 2p + 4, 2p + 5.
+pub type Part = [[I16x8; VECS]; PART];
 
-    /// Dot products of each row with the same 32 activations: of the two halves if `HALVES`, else one and nothing.
-    fn dot(unit: &[u8], masks: Self::Masks, steps: Steps, x: &[i16; 32]) -> [[I32x4; VECS]; 2];
+/// Quads in a part.
+pub const PART: usize = 4;
+
+/// The quads of a part.
+const fn quads(p: usize) -> [usize; PART] {
+    [2 * p, 2 * p + 1, 2 * p + HALF, 2 * p + 1 + HALF]
 }
 
 pub struct Four;
@@ -55,270 +69,169 @@ pub struct Five;
 pub struct Six;
 pub struct Eight;
 
-/// For loops that must stay loops. Unrolled, a unit's products are put in order row by row; all its activations are kept for that,
-/// and V8 has no more than sixteen registers: spilling them takes a seventh of the time.
-#[derive(Clone, Copy)]
-pub struct Steps(usize);
+/// A unit of eight packed rows.
+pub struct Packed<'a, W> {
+    unit: &'a [u8],
+    masks: Masks,
+    width: PhantomData<W>,
+}
 
-impl Steps {
-    const MAX: usize = 8;
-
-    pub fn new() -> Self {
-        Self(std::hint::black_box(Self::MAX))
-    }
-
-    /// 0 to `N` - 1, unknown to the compiler.
+impl<'a, W: Width> Packed<'a, W> {
     #[inline(always)]
-    fn to<const N: usize>(self) -> std::ops::Range<usize> {
-        const { assert!(N <= Self::MAX) };
-        0..self.0.min(N)
+    pub fn new(unit: &'a [u8], masks: Masks) -> Self {
+        Self { unit, masks, width: PhantomData }
     }
 }
 
-/// A sum of products. Starting from nothing spares the addition to zero.
-#[derive(Clone, Copy)]
-pub struct Sum(Option<I32x4>);
-
-impl Sum {
-    pub const NONE: [Self; VECS] = [Self(None); VECS];
-    const ZERO: [Self; VECS] = [Self(Some(I32x4::ZERO)); VECS];
-
+impl<W: Width> Unit for Packed<'_, W> {
     #[inline(always)]
-    pub fn add(sums: &mut [Self; VECS], w: Wide, x: I16x8) {
-        for (sum, w) in sums.iter_mut().zip(w) {
-            let products = w.dot_pairs(x);
-            *sum = Self(Some(sum.0.map_or(products, |sum| sum.add(products))));
-        }
+    fn for_each_quad(&self, mut each: impl FnMut(usize, usize, [Quad; VECS])) {
+        W::for_each_part(self.unit, self.masks, |p, [a, b, c, d]| {
+            each(0, 2 * p, a.map(Quad::new));
+            each(0, 2 * p + 1, b.map(Quad::new));
+            each(1, 2 * p, c.map(Quad::new));
+            each(1, 2 * p + 1, d.map(Quad::new));
+        });
     }
+}
 
-    /// The sums of values that stood `N` bits too high: exact, since each product is a multiple of 2^N.
-    #[inline(always)]
-    pub fn down<const N: u32>(sums: [Self; VECS]) -> [I32x4; VECS] {
-        sums.map(|sum| sum.0.map_or(I32x4::ZERO, I32x4::shr::<N>))
-    }
+/// Vector `v`, for both fours of rows.
+#[inline(always)]
+fn vectors(bytes: &[u8], v: usize) -> [I16x8; VECS] {
+    let bytes = bytes.as_chunks::<16>().0;
+    [I16x8::from_bytes(&bytes[VECS * v]), I16x8::from_bytes(&bytes[VECS * v + 1])]
+}
+
+/// The low four bits of a part.
+#[inline(always)]
+fn nibbles(bytes: &[u8], masks: Masks, p: usize) -> Part {
+    let [a, b] = [vectors(bytes, 2 * p), vectors(bytes, 2 * p + 1)];
+    let (low, high) = (|v: I16x8| v.and(masks.nibble), |v: I16x8| v.shr(4).and(masks.nibble));
+    [a.map(low), b.map(low), a.map(high), b.map(high)]
 }
 
 #[inline(always)]
-fn total(a: [I32x4; VECS], b: [I32x4; VECS]) -> [I32x4; VECS] {
-    [a[0].add(b[0]), a[1].add(b[1])]
+fn or(a: Part, b: Part) -> Part {
+    std::array::from_fn(|k| std::array::from_fn(|rows| a[k][rows].or(b[k][rows])))
 }
 
+/// The bits above the nibbles of a part, two of each value.
 #[inline(always)]
-fn word(unit: &[u8], w: usize) -> Wide {
-    let [a, b] = unit.as_chunks::<32>().0[w].as_chunks::<16>().0 else { unreachable!("32 bytes are twice 16") };
-    [I16x8::from_bytes(a), I16x8::from_bytes(b)]
+fn pairs_of_bits(bits: [I16x8; VECS], masks: Masks) -> Part {
+    let at_bit_4 = [|v: I16x8| v, |v: I16x8| v.shr(2), |v: I16x8| v.shl(4), |v: I16x8| v.shl(2)];
+    at_bit_4.map(|shift| bits.map(|v| shift(v).and(masks.high)))
 }
 
-/// A pair of activations for every row.
-#[inline(always)]
-pub fn activations(x: &[i16; 32], pair: usize) -> I16x8 {
-    I16x8::splat_pair(&x.as_chunks::<2>().0[pair])
+/// Fills a vector for both fours of rows, each byte made by `byte(rows, i)`.
+fn put(vectors: &mut [u8], byte: impl Fn(usize, usize) -> u8) {
+    for (rows, vector) in vectors.as_chunks_mut::<16>().0.iter_mut().enumerate() {
+        *vector = std::array::from_fn(|i| byte(rows, i));
+    }
 }
 
-/// Writes words, each lane made by `lane(word, lane)`.
-fn put(unit: &mut [u8], lane: impl Fn(usize, usize) -> u16) {
-    for (w, word) in unit.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-        for (i, bytes) in word.as_chunks_mut::<2>().0.iter_mut().enumerate() {
-            *bytes = lane(w, i).to_le_bytes();
-        }
+/// The low four bits of a part, in two vectors.
+fn put_nibbles(part: [[Vector; VECS]; PART], packed: &mut [u8]) {
+    for (k, vectors) in packed.chunks_exact_mut(VECS * 16).enumerate() {
+        put(vectors, |rows, i| part[k][rows][i] & 15 | part[k + 2][rows][i] << 4);
     }
 }
 
 impl Width for Four {
-    const UNIT_BYTES: usize = 4 * 32;
+    const UNIT_BYTES: usize = 8 * 16;
 
-    /// Of bits 0 to 3, 4 to 7 and 8 to 11.
-    type Masks = [I16x8; 3];
-    fn masks() -> Self::Masks {
-        [0x000f, 0x00f0, 0x0f00].map(I16x8::constant)
-    }
-
-    fn pack(values: &Pairs<u8>, unit: &mut [u8]) {
-        put(unit, |w, i| (0..4).map(|p| u16::from(values[4 * w + p][i]) << (4 * p)).sum());
-    }
-
-    #[inline(always)]
-    fn widen(unit: &[u8], [low, ..]: Self::Masks) -> [Wide; PAIRS] {
-        std::array::from_fn(|pair| {
-            word(unit, pair / 4).map(|w| match pair % 4 {
-                0 => w.and(low),
-                1 => w.shr::<4>().and(low),
-                2 => w.shr::<8>().and(low),
-                _ => w.shr::<12>(),
-            })
-        })
-    }
-
-    /// Bits 4 to 11 are multiplied where they stand, and the sums shifted: at most 8 · 15 · 2^8 · 32767 < 2^31.
-    #[inline(always)]
-    fn dot(unit: &[u8], masks: Self::Masks, steps: Steps, x: &[i16; 32]) -> [[I32x4; VECS]; 2] {
-        let [mut at_0, mut at_4, mut at_8] = [Sum::ZERO; 3];
-        for w in steps.to::<4>() {
-            let v = word(unit, w);
-            Sum::add(&mut at_0, v.map(|v| v.and(masks[0])), activations(x, 4 * w));
-            Sum::add(&mut at_4, v.map(|v| v.and(masks[1])), activations(x, 4 * w + 1));
-            Sum::add(&mut at_8, v.map(|v| v.and(masks[2])), activations(x, 4 * w + 2));
-            Sum::add(&mut at_0, v.map(|v| v.shr::<12>()), activations(x, 4 * w + 3));
+    fn pack(values: &[[Vector; VECS]; QUADS], unit: &mut [u8]) {
+        for (p, low) in unit.chunks_exact_mut(4 * 16).enumerate() {
+            put_nibbles(quads(p).map(|q| values[q]), low);
         }
-        let sum = total(Sum::down::<0>(at_0), total(Sum::down::<4>(at_4), Sum::down::<8>(at_8)));
-        [sum, [I32x4::ZERO; VECS]]
+    }
+
+    #[inline(always)]
+    fn for_each_part(unit: &[u8], masks: Masks, mut each: impl FnMut(usize, Part)) {
+        for p in masks.steps.to::<2>() {
+            each(p, nibbles(unit, masks, p));
+        }
     }
 }
 
 impl Width for Five {
-    const UNIT_BYTES: usize = 5 * 32;
+    const UNIT_BYTES: usize = (8 + 2) * 16;
 
-    /// Of bit 0, bits 1 to 5 and bits 6 to 10.
-    type Masks = [I16x8; 3];
-    fn masks() -> Self::Masks {
-        [0x0001, 0x003e, 0x07c0].map(I16x8::constant)
-    }
-
-    fn pack(values: &Pairs<u8>, unit: &mut [u8]) {
-        put(unit, |w, i| {
-            let three: u16 = (0..3).map(|p| u16::from(values[3 * w + p][i]) << (5 * p + 1)).sum();
-            three | u16::from(values[15][i] >> (4 - w) & 1)
+    fn pack(values: &[[Vector; VECS]; QUADS], unit: &mut [u8]) {
+        let (low, high) = unit.split_at_mut(Four::UNIT_BYTES);
+        Four::pack(values, low);
+        put(high, |rows, i| {
+            let bits = |p: usize| (0..PART).map(|k| values[quads(p)[k]][rows][i] >> 4 << k).sum::<u8>();
+            bits(0) << 4 | bits(1)
         });
     }
 
     #[inline(always)]
-    fn widen(unit: &[u8], masks: Self::Masks) -> [Wide; PAIRS] {
-        let mut pairs = [[I16x8::ZERO; VECS]; PAIRS];
-        for w in 0..5 {
-            let v = word(unit, w);
-            pairs[3 * w] = v.map(|v| v.and(masks[1]).shr::<1>());
-            pairs[3 * w + 1] = v.map(|v| v.and(masks[2]).shr::<6>());
-            pairs[3 * w + 2] = v.map(|v| v.shr::<11>());
-            pairs[15] = append_bit(pairs[15], v, masks);
+    fn for_each_part(unit: &[u8], masks: Masks, mut each: impl FnMut(usize, Part)) {
+        let mut bits = vectors(unit, 4);
+        for p in masks.steps.to::<2>() {
+            let fifth = std::array::from_fn(|k| bits.map(|v| v.shr(k as u32).and(masks.fifth)));
+            each(p, or(nibbles(unit, masks, p), fifth));
+            bits = bits.map(|v| v.shl(4));
         }
-        pairs
     }
-
-    /// Bits 1 to 10 are multiplied where they stand: at most 10 · 31 · 2^6 · 32767 < 2^31.
-    #[inline(always)]
-    fn dot(unit: &[u8], masks: Self::Masks, steps: Steps, x: &[i16; 32]) -> [[I32x4; VECS]; 2] {
-        let [mut at_0, mut at_1, mut at_6] = [Sum::ZERO; 3];
-        let mut last = [I16x8::ZERO; VECS];
-        for w in steps.to::<5>() {
-            let v = word(unit, w);
-            Sum::add(&mut at_1, v.map(|v| v.and(masks[1])), activations(x, 3 * w));
-            Sum::add(&mut at_6, v.map(|v| v.and(masks[2])), activations(x, 3 * w + 1));
-            Sum::add(&mut at_0, v.map(|v| v.shr::<11>()), activations(x, 3 * w + 2));
-            last = append_bit(last, v, masks);
-        }
-        Sum::add(&mut at_0, last, activations(x, 15));
-        let sum = total(Sum::down::<0>(at_0), total(Sum::down::<1>(at_1), Sum::down::<6>(at_6)));
-        [sum, [I32x4::ZERO; VECS]]
-    }
-}
-
-/// `bits`, and the lowest bit of each lane of `word` behind them: pair 15 after five words.
-#[inline(always)]
-fn append_bit(bits: Wide, word: Wide, [low, ..]: [I16x8; 3]) -> Wide {
-    [0, 1].map(|i| bits[i].shl::<1>().or(word[i].and(low)))
 }
 
 impl Width for Six {
-    const UNIT_BYTES: usize = 6 * 32;
-    const HALVES: bool = true;
+    const UNIT_BYTES: usize = (8 + 4) * 16;
 
-    /// Of bits 0 to 5, bits 6 to 9, and bits 10 and 11.
-    type Masks = [I16x8; 3];
-    fn masks() -> Self::Masks {
-        [0x003f, 0x03c0, 0x0c00].map(I16x8::constant)
-    }
-
-    fn pack(values: &Pairs<u8>, unit: &mut [u8]) {
-        for (values, words) in values.as_chunks().0.iter().zip(unit.as_chunks_mut().0) {
-            Self::pack_half(values, words);
+    fn pack(values: &[[Vector; VECS]; QUADS], unit: &mut [u8]) {
+        let (low, high) = unit.split_at_mut(Four::UNIT_BYTES);
+        for (p, (low, high)) in low.chunks_exact_mut(4 * 16).zip(high.chunks_exact_mut(2 * 16)).enumerate() {
+            Self::put_part(quads(p).map(|q| values[q]), low, high);
         }
     }
 
     #[inline(always)]
-    fn widen(unit: &[u8], masks: Self::Masks) -> [Wide; PAIRS] {
-        let [a, b] = unit.as_chunks().0 else { unreachable!("a unit has two halves") };
-        let halves = [Self::widen_half(a, masks), Self::widen_half(b, masks)];
-        std::array::from_fn(|pair| halves[pair / 8][pair % 8])
-    }
-
-    /// Pairs 6 and 7 of a half are multiplied 6 bits too high: at most 4 · 63 · 2^6 · 32767 < 2^31.
-    #[inline(always)]
-    fn dot(unit: &[u8], masks: Self::Masks, steps: Steps, x: &[i16; 32]) -> [[I32x4; VECS]; 2] {
-        [0, 1].map(|half| {
-            let words = &unit[half * 96..][..96];
-            let [mut at_0, mut at_6] = [Sum::ZERO; 2];
-            for w in steps.to::<3>() {
-                let v = word(words, w);
-                Sum::add(&mut at_0, v.map(|v| v.and(masks[0])), activations(x, half * 8 + 2 * w));
-                Sum::add(&mut at_0, v.map(|v| v.shr::<10>()), activations(x, half * 8 + 2 * w + 1));
-            }
-            for last in [0, 1] {
-                Sum::add(&mut at_6, last_of_six(words, last, masks), activations(x, half * 8 + 6 + last));
-            }
-            total(Sum::down::<0>(at_0), Sum::down::<6>(at_6))
-        })
+    fn for_each_part(unit: &[u8], masks: Masks, mut each: impl FnMut(usize, Part)) {
+        for p in masks.steps.to::<2>() {
+            each(p, or(nibbles(unit, masks, p), pairs_of_bits(vectors(unit, 4 + p), masks)));
+        }
     }
 }
 
 impl Six {
-    pub fn pack_half(values: &[[u8; 2 * ROWS]; 8], words: &mut [u8; 96]) {
-        put(words, |w, i| {
-            let value = |pair: usize| u16::from(values[pair][i]);
-            let middle = if w == 2 { value(6) >> 4 | value(7) >> 4 << 2 } else { value(6 + w) & 15 };
-            value(w * 2) | middle << 6 | value(w * 2 + 1) << 10
-        });
+    /// Packs a part that stands alone.
+    pub fn pack_part(part: [[Vector; VECS]; PART], packed: &mut [u8]) {
+        let (low, high) = packed.split_at_mut(4 * 16);
+        Self::put_part(part, low, high);
     }
 
+    /// A part that stands alone.
     #[inline(always)]
-    pub fn widen_half(words: &[u8; 96], masks: [I16x8; 3]) -> [Wide; 8] {
-        std::array::from_fn(|pair| match pair {
-            6.. => last_of_six(words, pair - 6, masks).map(I16x8::shr::<6>),
-            _ => word(words, pair / 2).map(|w| if pair % 2 == 0 { w.and(masks[0]) } else { w.shr::<10>() }),
-        })
+    pub fn part(packed: &[u8], masks: Masks) -> Part {
+        or(nibbles(packed, masks, 0), pairs_of_bits(vectors(packed, 2), masks))
     }
-}
 
-/// Pair 6 or 7 (`last` 0 or 1) of a half, 6 bits too high.
-#[inline(always)]
-fn last_of_six(words: &[u8], last: usize, masks: [I16x8; 3]) -> Wide {
-    let [low, high] = [word(words, last), word(words, 2)];
-    [0, 1].map(|i| {
-        let high = if last == 0 { high[i].shl::<4>() } else { high[i].shl::<2>() };
-        low[i].and(masks[1]).or(high.and(masks[2]))
-    })
+    fn put_part(part: [[Vector; VECS]; PART], low: &mut [u8], high: &mut [u8]) {
+        put_nibbles(part, low);
+        put(high, |rows, i| (0..PART).map(|k| part[k][rows][i] >> 4 << ((4 + 2 * k) % 8)).sum());
+    }
 }
 
 impl Width for Eight {
-    const UNIT_BYTES: usize = PAIRS * 2 * ROWS;
+    const UNIT_BYTES: usize = 16 * 16;
 
-    type Masks = ();
-    fn masks() -> Self::Masks {}
-
-    fn pack(values: &Pairs<u8>, unit: &mut [u8]) {
-        unit.copy_from_slice(values.as_flattened());
+    fn pack(values: &[[Vector; VECS]; QUADS], unit: &mut [u8]) {
+        unit.copy_from_slice(values.as_flattened().as_flattened());
     }
 
     #[inline(always)]
-    fn widen(unit: &[u8], _: Self::Masks) -> [Wide; PAIRS] {
-        std::array::from_fn(|pair| Self::widen_pair(unit, pair))
-    }
-
-    #[inline(always)]
-    fn dot(unit: &[u8], _: Self::Masks, steps: Steps, x: &[i16; 32]) -> [[I32x4; VECS]; 2] {
-        let mut sums = Sum::ZERO;
-        for step in steps.to::<4>() {
-            for pair in 4 * step..4 * step + 4 {
-                Sum::add(&mut sums, Self::widen_pair(unit, pair), activations(x, pair));
-            }
+    fn for_each_part(unit: &[u8], masks: Masks, mut each: impl FnMut(usize, Part)) {
+        for p in masks.steps.to::<2>() {
+            each(p, quads(p).map(|q| vectors(unit, q)));
         }
-        [Sum::down::<0>(sums), [I32x4::ZERO; VECS]]
     }
 }
 
 impl Eight {
+    /// A part that stands alone.
     #[inline(always)]
-    pub fn widen_pair(unit: &[u8], pair: usize) -> Wide {
-        let bytes = unit.as_chunks::<8>().0;
-        [I16x8::widen_i8(&bytes[2 * pair]), I16x8::widen_i8(&bytes[2 * pair + 1])]
+    pub fn part(packed: &[u8]) -> Part {
+        std::array::from_fn(|k| vectors(packed, k))
     }
 }

@@ -103,19 +103,16 @@ impl I32x4 {
     pub fn sub(self, other: Self) -> Self {
         Self(self.0 - other.0)
     }
-    /// Copies of the sign shifted in.
+    /// The sums of neighbouring lanes, those of `a` first.
     #[inline(always)]
-    pub fn shr<const N: u32>(self) -> Self {
-        Self(self.0 >> N as i32)
+    pub fn sum_pairs(a: Self, b: Self) -> Self {
+        let ([a, b, c, d], [e, f, g, h]) = (a.to_array(), b.to_array());
+        Self(i32x4::from([a + b, c + d, e + f, g + h]))
     }
 }
 
 impl I16x8 {
     pub const ZERO: Self = Self(i16x8::ZERO);
-    #[inline(always)]
-    pub fn splat(x: i16) -> Self {
-        Self(i16x8::splat(x))
-    }
     pub fn constant(x: i16) -> Self {
         Self(i16x8::splat(x))
     }
@@ -125,23 +122,21 @@ impl I16x8 {
         let ([a, b, c, d], [e, f, g, h]) = (a.to_array(), b.to_array());
         Self(i16x8::from([a, b, c, d, e, f, g, h].map(|x| x as i16)))
     }
-    /// The same two lanes four times.
+    /// The same four lanes twice.
     #[inline(always)]
-    pub fn splat_pair(&[a, b]: &[i16; 2]) -> Self {
-        Self(i16x8::from([a, b, a, b, a, b, a, b]))
+    pub fn splat_four(&[a, b, c, d]: &[i16; 4]) -> Self {
+        Self(i16x8::from([a, b, c, d, a, b, c, d]))
     }
     #[inline(always)]
     pub fn from_bytes(bytes: &[u8; 16]) -> Self {
         Self(bytemuck::cast(*bytes))
     }
-    /// Eight i8, widened.
+    /// The sixteen bytes as i8, widened: the first eight, the last eight.
     #[inline(always)]
-    pub fn widen_i8(bytes: &[u8; 8]) -> Self {
-        Self(i16x8::from(bytes.map(|byte| i16::from(byte as i8))))
-    }
-    #[inline(always)]
-    pub fn sub(self, other: Self) -> Self {
-        Self(self.0 - other.0)
+    pub fn widen_bytes(self) -> [Self; 2] {
+        let bytes: [i8; 16] = bytemuck::cast(self.0);
+        let (low, high) = bytes.split_at(8);
+        [low, high].map(|eight| Self(i16x8::from(std::array::from_fn(|i| i16::from(eight[i])))))
     }
     #[inline(always)]
     pub fn and(self, other: Self) -> Self {
@@ -152,19 +147,19 @@ impl I16x8 {
         Self(self.0 | other.0)
     }
     #[inline(always)]
-    pub fn shl<const N: u32>(self) -> Self {
-        Self(self.0 << N as i32)
+    pub fn shl(self, n: u32) -> Self {
+        Self(self.0 << n)
     }
     /// Zeros shifted in.
     #[inline(always)]
-    pub fn shr<const N: u32>(self) -> Self {
-        Self(bytemuck::cast(bytemuck::cast::<_, u16x8>(self.0) >> N))
+    pub fn shr(self, n: u32) -> Self {
+        Self(bytemuck::cast(bytemuck::cast::<_, u16x8>(self.0) >> n))
     }
-    /// The even lanes and the odd ones, as f32.
+    /// Byte `k` of every four, an i8, as f32.
     #[inline(always)]
-    pub fn sides(self) -> [F32x4; 2] {
-        let [a, b, c, d, e, f, g, h] = self.0.to_array().map(f32::from);
-        [F32x4(f32x4::from([a, c, e, g])), F32x4(f32x4::from([b, d, f, h]))]
+    pub fn byte_to_f32(self, k: u32) -> F32x4 {
+        let bytes: [[i8; 4]; 4] = bytemuck::cast(self.0);
+        F32x4(f32x4::from(bytes.map(|four| f32::from(four[k as usize]))))
     }
     pub fn to_array(self) -> [i16; 8] {
         self.0.to_array()

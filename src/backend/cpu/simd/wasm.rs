@@ -85,6 +85,7 @@ impl F32x4 {
 }
 
 impl I32x4 {
+    #[cfg(not(target_feature = "relaxed-simd"))]
     pub const ZERO: Self = Self(i32x4(0, 0, 0, 0));
     #[inline(always)]
     pub fn splat(x: i32) -> Self {
@@ -95,15 +96,6 @@ impl I32x4 {
         Self(i32x4_add(self.0, other.0))
     }
     #[inline(always)]
-    pub fn to_array(self) -> [i32; 4] {
-        [
-            i32x4_extract_lane::<0>(self.0),
-            i32x4_extract_lane::<1>(self.0),
-            i32x4_extract_lane::<2>(self.0),
-            i32x4_extract_lane::<3>(self.0),
-        ]
-    }
-    #[inline(always)]
     pub fn to_f32(self) -> F32x4 {
         F32x4(f32x4_convert_i32x4(self.0))
     }
@@ -111,19 +103,26 @@ impl I32x4 {
     pub fn sub(self, other: Self) -> Self {
         Self(i32x4_sub(self.0, other.0))
     }
-    /// Copies of the sign shifted in.
     #[inline(always)]
-    pub fn shr<const N: u32>(self) -> Self {
-        Self(i32x4_shr(self.0, N))
+    pub fn shl(self, n: u32) -> Self {
+        Self(i32x4_shl(self.0, n))
+    }
+    /// The sums of neighbouring lanes, those of `a` first.
+    #[cfg(not(target_feature = "relaxed-simd"))]
+    #[inline(always)]
+    pub fn sum_pairs(a: Self, b: Self) -> Self {
+        Self(i32x4_add(i32x4_shuffle::<0, 2, 4, 6>(a.0, b.0), i32x4_shuffle::<1, 3, 5, 7>(a.0, b.0)))
+    }
+    /// Adds to each lane the products of its four bytes: `signed` in -128..=127, `unsigned` in 0..=127.
+    #[cfg(target_feature = "relaxed-simd")]
+    #[inline(always)]
+    pub fn add_dot_bytes(self, signed: I16x8, unsigned: I16x8) -> Self {
+        Self(i32x4_relaxed_dot_i8x16_i7x16_add(signed.0, unsigned.0, self.0))
     }
 }
 
 impl I16x8 {
     pub const ZERO: Self = Self(i16x8(0, 0, 0, 0, 0, 0, 0, 0));
-    #[inline(always)]
-    pub fn splat(x: i16) -> Self {
-        Self(i16x8_splat(x))
-    }
     /// A constant, hidden from the compiler: LLVM would put it into the loop, where V8 makes it anew each time it is
     /// used, for three instructions where the use takes one.
     pub fn constant(x: i16) -> Self {
@@ -134,25 +133,33 @@ impl I16x8 {
     pub fn from_f32([a, b]: [F32x4; 2]) -> Self {
         Self(i16x8_narrow_i32x4(i32x4_trunc_sat_f32x4(a.0), i32x4_trunc_sat_f32x4(b.0)))
     }
-    /// The same two lanes four times.
+    /// The same four bytes four times.
+    #[cfg(target_feature = "relaxed-simd")]
     #[inline(always)]
-    pub fn splat_pair(pair: &[i16; 2]) -> Self {
+    pub fn splat_bytes(bytes: &[i8; 4]) -> Self {
         // SAFETY: four readable bytes; wasm loads need no alignment.
-        Self(unsafe { v128_load32_splat(pair.as_ptr().cast()) })
+        Self(unsafe { v128_load32_splat(bytes.as_ptr().cast()) })
+    }
+    #[cfg(target_feature = "relaxed-simd")]
+    #[inline(always)]
+    pub fn xor(self, other: Self) -> Self {
+        Self(v128_xor(self.0, other.0))
+    }
+    /// The same four lanes twice.
+    #[cfg(not(target_feature = "relaxed-simd"))]
+    #[inline(always)]
+    pub fn splat_four(lanes: &[i16; 4]) -> Self {
+        // SAFETY: eight readable bytes; wasm loads need no alignment.
+        Self(unsafe { v128_load64_splat(lanes.as_ptr().cast()) })
     }
     #[inline(always)]
     pub fn from_bytes(bytes: &[u8; 16]) -> Self {
         Self(load(bytes))
     }
-    /// Eight i8, widened.
+    /// The sixteen bytes as i8, widened: the first eight, the last eight.
     #[inline(always)]
-    pub fn widen_i8(bytes: &[u8; 8]) -> Self {
-        // SAFETY: eight readable bytes; wasm loads need no alignment.
-        Self(unsafe { i16x8_load_extend_i8x8(bytes.as_ptr().cast()) })
-    }
-    #[inline(always)]
-    pub fn sub(self, other: Self) -> Self {
-        Self(i16x8_sub(self.0, other.0))
+    pub fn widen_bytes(self) -> [Self; 2] {
+        [Self(i16x8_extend_low_i8x16(self.0)), Self(i16x8_extend_high_i8x16(self.0))]
     }
     #[inline(always)]
     pub fn and(self, other: Self) -> Self {
@@ -163,19 +170,18 @@ impl I16x8 {
         Self(v128_or(self.0, other.0))
     }
     #[inline(always)]
-    pub fn shl<const N: u32>(self) -> Self {
-        Self(i16x8_shl(self.0, N))
+    pub fn shl(self, n: u32) -> Self {
+        Self(i16x8_shl(self.0, n))
     }
     /// Zeros shifted in.
     #[inline(always)]
-    pub fn shr<const N: u32>(self) -> Self {
-        Self(u16x8_shr(self.0, N))
+    pub fn shr(self, n: u32) -> Self {
+        Self(u16x8_shr(self.0, n))
     }
-    /// The even lanes and the odd ones, as f32.
+    /// Byte `k` of every four, an i8, as f32.
     #[inline(always)]
-    pub fn sides(self) -> [F32x4; 2] {
-        let even = i32x4_shr(i32x4_shl(self.0, 16), 16);
-        [even, i32x4_shr(self.0, 16)].map(|x| F32x4(f32x4_convert_i32x4(x)))
+    pub fn byte_to_f32(self, k: u32) -> F32x4 {
+        F32x4(f32x4_convert_i32x4(i32x4_shr(i32x4_shl(self.0, 24 - 8 * k), 24)))
     }
     pub fn to_array(self) -> [i16; 8] {
         let mut lanes = [0; 8];
@@ -184,6 +190,7 @@ impl I16x8 {
         lanes
     }
     /// Products of neighbouring lanes, added in pairs.
+    #[cfg(not(target_feature = "relaxed-simd"))]
     #[inline(always)]
     pub fn dot_pairs(self, other: Self) -> I32x4 {
         I32x4(i32x4_dot_i16x8(self.0, other.0))
