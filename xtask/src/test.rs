@@ -21,11 +21,13 @@ enum Stage {
     Clippy,
     Native,
     Wasm,
+    Fast,
     Dist,
     EndToEnd,
 }
 
-const STAGES: [Stage; 6] = [Stage::Fmt, Stage::Clippy, Stage::Native, Stage::Wasm, Stage::Dist, Stage::EndToEnd];
+const STAGES: [Stage; 7] =
+    [Stage::Fmt, Stage::Clippy, Stage::Native, Stage::Wasm, Stage::Fast, Stage::Dist, Stage::EndToEnd];
 
 /// For wasm-bindgen-test-runner. Its own limits are 20 s for all tests of one file and 5 s for the driver to start; a
 /// test runs in a worker, as the engine does, unless its file configures something else.
@@ -77,6 +79,7 @@ impl Stage {
             Stage::Clippy => "clippy",
             Stage::Native => "native",
             Stage::Wasm => "wasm",
+            Stage::Fast => "fast",
             Stage::Dist => "dist",
             Stage::EndToEnd => "e2e",
         }
@@ -88,6 +91,7 @@ impl Stage {
             Stage::Clippy => &[Tool::Clippy, Tool::WasmTarget],
             Stage::Native => &[Tool::Vulkan],
             Stage::Wasm => &[Tool::WasmTarget, Tool::WasmBindgen, Tool::Browser],
+            Stage::Fast => &[Tool::WasmTarget, Tool::RustSource, Tool::WasmBindgen, Tool::Browser],
             Stage::Dist => &dist::TOOLS,
             Stage::EndToEnd => &[Tool::NodePackages, Tool::Browser],
         }
@@ -102,7 +106,8 @@ impl Stage {
             Stage::Fmt => run(tools.command("cargo").args(["fmt", "--all", "--check"])),
             Stage::Clippy => clippy(tools),
             Stage::Native => run_counted(tools.command("cargo").args(["test", "--workspace"]), counts),
-            Stage::Wasm => wasm(tools, counts),
+            Stage::Wasm => wasm(tools, counts, tools.command("cargo").args(["test", "--lib", "--tests"])),
+            Stage::Fast => fast(tools, counts),
             Stage::Dist => dist::build_with(tools),
             Stage::EndToEnd => end_to_end(tools, counts),
         }
@@ -126,11 +131,18 @@ fn clippy(tools: &Tools) -> Result<()> {
 
 /// All tests that are marked `wasm_bindgen_test`, in headless Chromium as webdriver.json sets it up; the runner passes
 /// over the others.
-fn wasm(tools: &Tools, counts: &mut Counts) -> Result<()> {
-    let mut command = tools.command("cargo");
-    command.args(["test", "--target=wasm32-unknown-unknown", "--lib", "--tests"]);
-    command.envs(WASM_TEST_SETTINGS).env("CHROMEDRIVER", tools.find(&["chromedriver"])?);
-    run_counted(&mut command, counts)
+fn wasm(tools: &Tools, counts: &mut Counts, cargo_test: &mut Command) -> Result<()> {
+    cargo_test.arg("--target=wasm32-unknown-unknown");
+    cargo_test.envs(WASM_TEST_SETTINGS).env("CHROMEDRIVER", tools.find(&["chromedriver"])?);
+    run_counted(cargo_test, counts)
+}
+
+/// What the engine's fast build computes in another way: the library's own tests, kernels and their twins among them, and the
+/// tiny models.
+fn fast(tools: &Tools, counts: &mut Counts) -> Result<()> {
+    let mut cargo = tools.command("cargo");
+    cargo.arg("test");
+    wasm(tools, counts, dist::fast::set_up(&mut cargo).args(["--lib", "--test=tiny_models"]))
 }
 
 /// `tests/e2e/*.test.mjs` in a real browser, against `dist/` as `cargo xtask serve` serves it.

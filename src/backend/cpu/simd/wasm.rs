@@ -103,6 +103,7 @@ impl I32x4 {
     pub fn sub(self, other: Self) -> Self {
         Self(i32x4_sub(self.0, other.0))
     }
+    #[cfg(target_feature = "relaxed-simd")]
     #[inline(always)]
     pub fn shl(self, n: u32) -> Self {
         Self(i32x4_shl(self.0, n))
