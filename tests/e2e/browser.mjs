@@ -16,6 +16,9 @@ export const loadFixture = (page, name, options = {}) => page.evaluate(async ([b
   return window.nucleus.load(new Blob([bytes]), options);
 }, [fs.readFileSync(new URL(`../fixtures/${name}`, import.meta.url), 'base64'), options]);
 
+/** The worker that runs the engine; the compute threads beside it, if any, never answer. */
+export const engineWorker = page => page.workers().find(worker => worker.url().includes('engine_loader.js'));
+
 let browser;
 before(async () => {
   browser = await chromium.launch({

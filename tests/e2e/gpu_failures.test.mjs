@@ -1,7 +1,7 @@
 // WebGPU that is missing, refuses, computes something else or is lost: each time a reason on the page, the text kept, and a next
 // run that works.
 import assert from 'node:assert/strict';
-import { MODEL, loadFixture, pageTest } from './browser.mjs';
+import { MODEL, engineWorker, loadFixture, pageTest } from './browser.mjs';
 import {
   bindingLimit, changedShader, counter, defaultLimits, failingDevice, fullMemory, gpuBuffers, hardwareAdapter, internalError,
   noAdapter, noDevice, noWebGpu, throwingBuffers,
@@ -63,7 +63,7 @@ pageTest('a shader that the browser refuses: the CPU engine', {
   inject: [changedShader('attention', 'fn main(', 'fn main(nonsense '), counter],
 }, async page => {
   const info = await loadTiny(page);
-  assert.ok(await page.workers()[0].evaluate(() => self.nReplaced > 0), 'a shader was changed');
+  assert.ok(await engineWorker(page).evaluate(() => self.nReplaced > 0), 'a shader was changed');
   await assertOnCpu(page, info, /The GPU refused a part of the work .*attention/s);
 });
 
@@ -82,7 +82,7 @@ for (const [label, from, to, reason] of WRONG) {
     inject: [changedShader(label, from, to), counter],
   }, async page => {
     const info = await loadTiny(page);
-    assert.ok(await page.workers()[0].evaluate(() => self.nReplaced > 0), 'a shader was changed');
+    assert.ok(await engineWorker(page).evaluate(() => self.nReplaced > 0), 'a shader was changed');
     assert.equal(info.selfTest.passed, false);
     await assertOnCpu(page, info, reason);
     assert.match(await page.textContent('#self-test'), /^Self-test failed: .* so the CPU engine runs\.$/);
@@ -108,7 +108,7 @@ pageTest('a GPU that fails in a run: the text is kept, the next run is the CPU e
   const lost = /The GPU (was lost: it was destroyed|did not give its results back)/;
   for (const [how, reason] of [['lost', lost], ['error', /The GPU reported an error/]]) {
     assert.equal((await loadTiny(page)).backend, 'webgpu');
-    await page.workers()[0].evaluate(how => self.failAfter(3, how), how);
+    await engineWorker(page).evaluate(how => self.failAfter(3, how), how);
     const { kind, message, steps } = await page.evaluate(async options => {
       let steps = 0;
       return window.nucleus.generate(options, () => { steps += 1; })
@@ -130,7 +130,7 @@ pageTest('a GPU that fails in a run: the text is kept, the next run is the CPU e
 
 pageTest('a GPU that fails between runs: the next run is the CPU engine\'s', { inject: [counter, failingDevice] }, async page => {
   await loadTiny(page);
-  await page.workers()[0].evaluate(() => self.failNow('lost'));
+  await engineWorker(page).evaluate(() => self.failNow('lost'));
   assert.equal((await ids(page)).length, RUN.maxNewTokens);
   await assertOnCpu(page, await model(page), /The GPU was lost: it was destroyed/);
 });
@@ -138,7 +138,7 @@ pageTest('a GPU that fails between runs: the next run is the CPU engine\'s', { i
 pageTest('no GPU memory for a longer cache: that run is refused, a shorter one works', { inject: [fullMemory()] }, async page => {
   await loadTiny(page);
   const before = await ids(page);
-  await page.workers()[0].evaluate(() => { self.fullFor = 'keys'; });
+  await engineWorker(page).evaluate(() => { self.fullFor = 'keys'; });
   const { message } = await refusal(ids(page, { ...RUN, maxNewTokens: 300 }));
   assert.match(message, /The GPU has no memory left/);
   assert.match(await page.textContent('#status'), /The GPU has no memory left/);

@@ -1,6 +1,8 @@
 // What is injected into page and worker (`inject` of pageTest) to watch WebGPU, or to make it fail in one way. Each script is a
 // function's own text, so it sees nothing of this file; `self` is the page's window or the worker's global scope.
 
+import { engineWorker } from './browser.mjs';
+
 /** The script that calls `f` with `values`. */
 const script = (f, ...values) => `(${f})(${values.map(value => JSON.stringify(value)).join(', ')});`;
 
@@ -58,7 +60,7 @@ export const counter = script(() => {
 /** `self[name]` of the counter, summed over the page and its workers. */
 async function sum(page, name) {
   const total = {};
-  for (const realm of [page, ...page.workers()]) {
+  for (const realm of [page, engineWorker(page)].filter(Boolean)) {
     for (const [key, value] of Object.entries(await realm.evaluate(name => self[name], name))) {
       total[key] = (total[key] ?? 0) + value;
     }

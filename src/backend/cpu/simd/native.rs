@@ -2,7 +2,7 @@
 //!
 //! Invariant: the bits of `wasm`; nobody counts its instructions.
 
-use wide::{f32x4, i16x8, i32x4, u16x8};
+use wide::{f32x4, i16x8, i32x4, i64x2, u8x16, u16x8};
 
 #[derive(Clone, Copy)]
 pub struct F32x4(f32x4);
@@ -124,8 +124,8 @@ impl I16x8 {
     }
     /// The same four lanes twice.
     #[inline(always)]
-    pub fn splat_four(&[a, b, c, d]: &[i16; 4]) -> Self {
-        Self(i16x8::from([a, b, c, d, a, b, c, d]))
+    pub fn splat_four(four: &[i16; 4]) -> Self {
+        Self(bytemuck::cast(i64x2::splat(bytemuck::cast(*four))))
     }
     #[inline(always)]
     pub fn from_bytes(bytes: &[u8; 16]) -> Self {
@@ -134,9 +134,10 @@ impl I16x8 {
     /// The sixteen bytes as i8, widened: the first eight, the last eight.
     #[inline(always)]
     pub fn widen_bytes(self) -> [Self; 2] {
-        let bytes: [i8; 16] = bytemuck::cast(self.0);
-        let (low, high) = bytes.split_at(8);
-        [low, high].map(|eight| Self(i16x8::from(std::array::from_fn(|i| i16::from(eight[i])))))
+        let bytes: u8x16 = bytemuck::cast(self.0);
+        // Each byte becomes the upper half of a lane, then moves down with its sign.
+        let halves = [u8x16::unpack_low(u8x16::ZERO, bytes), u8x16::unpack_high(u8x16::ZERO, bytes)];
+        halves.map(|upper| Self(bytemuck::cast::<_, i16x8>(upper) >> 8))
     }
     #[inline(always)]
     pub fn and(self, other: Self) -> Self {
