@@ -18,6 +18,12 @@ function sharesMemory() {
   }
 }
 
+// A panic of the fast build ends as a rejected promise; the page hears only of errors.
+self.addEventListener('unhandledrejection', event => {
+  event.preventDefault();
+  reportError(event.reason);
+});
+
 async function start(build) {
   const { default: init } = await import(build);
   await init();
