@@ -7,7 +7,7 @@ use crate::backend::cpu::Pool;
 use js_sys::Reflect;
 use wasm_bindgen::JsValue;
 
-/// As many threads as asked for, or as there are cores, where page and build allow more than one.
+/// As many threads as asked for, or one fewer than there are cores, where page and build allow more than one.
 pub async fn start(asked: Option<u32>) -> Pool {
     let alone = |shortfall: Option<&str>| Pool::new(Default::default(), 0, shortfall.map(str::to_owned));
     if asked == Some(1) {
@@ -51,7 +51,9 @@ mod workers {
     pub async fn start(asked: Option<u32>) -> Pool {
         let scope: DedicatedWorkerGlobalScope = js_sys::global().unchecked_into();
         let n_cores = scope.navigator().hardware_concurrency() as usize;
-        let n_threads = asked.map_or(n_cores.clamp(1, DEFAULT_MOST), |asked| (asked as usize).clamp(1, MAX_THREADS));
+        // One core is left to the page, which paints meanwhile.
+        let default = n_cores.saturating_sub(1).clamp(1, DEFAULT_MOST);
+        let n_threads = asked.map_or(default, |asked| (asked as usize).clamp(1, MAX_THREADS));
         // All at once; then they are waited for.
         let starting: Vec<_> = (1..n_threads).map(|_| Starting::new()).collect();
         let (mut workers, mut failure) = (Vec::new(), None);
