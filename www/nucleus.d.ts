@@ -66,7 +66,7 @@ export interface LoadOptions {
    * the page is for loads from the page.
    */
   backend?: 'auto' | 'webgpu' | 'cpu'
-  /** CPU threads, 1 to 16; default: as many as there are cores, at most 8. One where the page is not isolated. */
+  /** CPU threads, 1 to 16; default: one fewer than there are cores, at most 8. One where the page is not isolated. */
   threads?: number
   /** Positions that the KV cache can hold. Default: the model's own, at most 4096. */
   contextLength?: number
