@@ -117,7 +117,7 @@ pageTest('the default model on WebGPU', { inject: [counter] }, async (page, t) =
     const submits = (await gpuCalls(page)).submit;
     assert.equal((await load(page, 'cpu')).backend, 'cpu');
     const onCpu = { logits: await logits() };
-    await assertAgrees(page, sampled, onGpu.run, 0.05);
+    await assertAgrees(page, sampled, onGpu.run, 0.1);
     assert.equal((await gpuCalls(page)).submit, submits, 'the CPU engine leaves the GPU alone');
     for (const [i, { ids, top_logits: expected }] of exact.forward.entries()) {
       const rms = ({ n, known }) => {
