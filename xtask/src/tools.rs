@@ -218,28 +218,25 @@ fn rustup_component(component: &str, subcommand: &str) -> Result<()> {
 }
 
 fn wasm_target() -> Result<()> {
-    if sysroot()?.join("lib/rustlib/wasm32-unknown-unknown/lib").is_dir() {
-        return Ok(());
-    }
-    println!("xtask: adding the Rust target wasm32-unknown-unknown (the page and the engine are wasm)");
-    run(Command::new("rustup").args(["target", "add", "wasm32-unknown-unknown"]))
-        .context("cannot add the target: install the toolchain that rust-toolchain.toml names")
+    let why = "the page and the engine are wasm";
+    toolchain_part("lib/rustlib/wasm32-unknown-unknown/lib", "target", "wasm32-unknown-unknown", why)
 }
 
 fn rust_source() -> Result<()> {
-    if sysroot()?.join("lib/rustlib/src/rust/library").is_dir() {
-        return Ok(());
-    }
-    println!("xtask: adding the Rust component rust-src (the engine with threads builds its own standard library)");
-    run(Command::new("rustup").args(["component", "add", "rust-src"]))
-        .context("cannot add the component: install the toolchain that rust-toolchain.toml names")
+    let why = "the engine with threads builds its own standard library";
+    toolchain_part("lib/rustlib/src/rust/library", "component", "rust-src", why)
 }
 
-/// Where the compiler's own files lie.
-fn sysroot() -> Result<PathBuf> {
+/// A target or component of the toolchain, which is there iff `folder` is below the compiler's own.
+fn toolchain_part(folder: &str, kind: &str, name: &str, why: &str) -> Result<()> {
     let output = Command::new("rustc").args(["--print", "sysroot"]).output().context("cannot start rustc")?;
-    let path = String::from_utf8(output.stdout).context("rustc printed a sysroot that is not UTF-8")?;
-    Ok(path.trim().into())
+    let sysroot = String::from_utf8(output.stdout).context("rustc printed a sysroot that is not UTF-8")?;
+    if Path::new(sysroot.trim()).join(folder).is_dir() {
+        return Ok(());
+    }
+    println!("xtask: adding the Rust {kind} {name} ({why})");
+    run(Command::new("rustup").args([kind, "add", name]))
+        .with_context(|| format!("cannot add the {kind}: install the toolchain that rust-toolchain.toml names"))
 }
 
 fn vulkan() -> Result<()> {
