@@ -82,8 +82,8 @@ impl Head {
         let minima = if F::UNITS == 1 { minima } else { minima.map(|m| F32x4::ZERO.sub(m)) };
         let of_units = &block[pack::halves_bytes(F::TYPE)..F::HEAD];
         let units = match F::TYPE {
-            GgmlType::Q4K | GgmlType::Q5K => Six::part(of_units, constants.masks),
-            GgmlType::Q6K => Eight::part(of_units),
+            GgmlType::Q4K | GgmlType::Q5K => Six::lone_part(of_units, constants.masks),
+            GgmlType::Q6K => Eight::lone_part(of_units),
             _ => [[I16x8::ZERO; VECS]; PART],
         };
         Self { halves: [scales, minima], units }

@@ -8,7 +8,7 @@
 //! Invariant: reads packed weights and quantized activations; allocates nothing.
 
 use super::activations::Activations;
-use super::dot::{HALF, Quad, Steps, Unit, VECS, dot};
+use super::dot::{HALF, Quad, Steps, TakeQuad, Unit, VECS, dot};
 use super::formats::{Constants, Format, Head, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Worth};
 use super::pack::ROWS;
 use super::pool::Strip;
@@ -21,6 +21,10 @@ use crate::quant::{GgmlType, dequantize_row, units};
 /// Tokens in a tile: with two vectors of rows for each, their sums fill half of the sixteen registers of x86-64.
 const TILE: usize = 4;
 
+/// Groups that a token alone reads in turn, far apart: a processor fetches ahead no more than a few lines of each stream of
+/// memory that it sees, too few for one stream to arrive as fast as the memory could give it.
+const STREAMS: usize = 8;
+
 /// Room for eight rows, unpacked.
 pub struct Panel(Vec<PanelUnit>);
 
@@ -31,17 +35,25 @@ struct PanelUnit {
     worth: Worth,
 }
 
+impl TakeQuad for PanelUnit {
+    #[inline(always)]
+    fn take_quad(&mut self, half: usize, q: usize, weights: [Quad; VECS]) {
+        self.quads[half][q] = weights;
+    }
+}
+
 /// A unit of a panel.
 struct Unpacked<'a>(&'a [[[Quad; VECS]; HALF]; 2], Steps);
 
 impl Unit for Unpacked<'_> {
     #[inline(always)]
-    fn for_each_quad(&self, mut each: impl FnMut(usize, usize, [Quad; VECS])) {
-        let Self(quads, steps) = self;
-        for (half, quads) in quads.iter().enumerate() {
-            for q in steps.to::<HALF>() {
-                each(half, q, quads[q]);
-            }
+    fn give_quads(&self, to: &mut impl TakeQuad) {
+        let Self([first, second], steps) = self;
+        for q in steps.to::<HALF>() {
+            to.take_quad(0, q, first[q]);
+        }
+        for q in steps.to::<HALF>() {
+            to.take_quad(1, q, second[q]);
         }
     }
 }
@@ -108,32 +120,50 @@ impl Product<'_> {
     }
 }
 
+// Not inlined: one function of all formats would be more than V8's register allocator does well.
+#[inline(never)]
 fn rows<F: Format>(Product { weights, n_rows, x, mut out, add, panel }: Product) {
     let constants = Constants::new();
     let row_bytes = weights.len() / n_rows;
-    let panel = &mut panel.0[..row_bytes / F::TYPE.block_bytes() * F::UNITS];
-    // A panel pays from the first full tile on.
-    let n_tiled = x.len() / TILE * TILE;
-    for (g, group) in weights.chunks_exact(row_bytes * ROWS).enumerate() {
-        let mut store = |token: usize, acc: [F32x4; VECS]| {
-            let out = &mut out.row(token)[g * ROWS..][..ROWS];
-            for (out, acc) in out.as_chunks_mut().0.iter_mut().zip(acc) {
-                if add { acc.add(F32x4::load(out)).store(out) } else { acc.store(out) }
-            }
-        };
-        if n_tiled > 0 {
-            unpack::<F>(group, panel);
+    let (n_groups, group_bytes) = (n_rows / ROWS, row_bytes * ROWS);
+    let group = |g: usize| &weights[g * group_bytes..][..group_bytes];
+    let mut store = |g: usize, token: usize, acc: [F32x4; VECS]| {
+        let out = &mut out.row(token)[g * ROWS..][..ROWS];
+        for (out, acc) in out.as_chunks_mut().0.iter_mut().zip(acc) {
+            if add { acc.add(F32x4::load(out)).store(out) } else { acc.store(out) }
         }
-        for first in (0..n_tiled).step_by(TILE) {
-            for (t, acc) in tile::<F>(panel, x, first).into_iter().enumerate() {
-                store(first + t, acc);
-            }
+    };
+    if x.len() == 1 {
+        let apart = n_groups / STREAMS;
+        for g in 0..apart {
+            let groups = std::array::from_fn(|i| g + i * apart);
+            let products = from_packed::<F, STREAMS>(groups.map(group), x, 0, &constants);
+            groups.into_iter().zip(products).for_each(|(g, acc)| store(g, 0, acc));
         }
-        for token in n_tiled..x.len() {
-            store(token, from_packed::<F>(group, x, token, &constants));
+        for g in apart * STREAMS..n_groups {
+            let [acc] = from_packed::<F, 1>([group(g)], x, 0, &constants);
+            store(g, 0, acc);
+        }
+    } else {
+        let panel = &mut panel.0[..row_bytes / F::TYPE.block_bytes() * F::UNITS];
+        // A panel pays from the first full tile on.
+        let n_tiled = x.len() / TILE * TILE;
+        for g in 0..n_groups {
+            if n_tiled > 0 {
+                unpack::<F>(group(g), panel);
+            }
+            for first in (0..n_tiled).step_by(TILE) {
+                for (t, acc) in tile::<F>(panel, x, first).into_iter().enumerate() {
+                    store(g, first + t, acc);
+                }
+            }
+            for token in n_tiled..x.len() {
+                let [acc] = from_packed::<F, 1>([group(g)], x, token, &constants);
+                store(g, token, acc);
+            }
         }
     }
-    let done = n_rows / ROWS * ROWS;
+    let done = n_groups * ROWS;
     for (row, bytes) in (done..n_rows).zip(weights[done * row_bytes..].chunks_exact(row_bytes)) {
         for token in 0..x.len() {
             let value = scalar::dot(F::TYPE, bytes, x, token);
@@ -143,16 +173,26 @@ fn rows<F: Format>(Product { weights, n_rows, x, mut out, add, panel }: Product)
     }
 }
 
-/// The products of eight rows with one token.
-fn from_packed<F: Format>(group: &[u8], x: &Activations, token: usize, constants: &Constants) -> [F32x4; VECS] {
-    let mut acc = [F32x4::ZERO; VECS];
-    for (b, block) in group.chunks_exact(F::BLOCK).enumerate() {
-        let head = Head::new::<F>(block, constants);
-        for (j, unit) in block[F::HEAD..].chunks_exact(F::Width::UNIT_BYTES).enumerate() {
-            let x = x.block(b * F::UNITS + j, token);
-            let unit = Packed::<F::Width>::new(unit, constants.masks);
-            let [dots] = dot(F::INTEGERS, &unit, [&x.operand]);
-            head.worth::<F>(j).add::<F>(&mut acc, dots, x);
+/// The products of `N` groups of eight rows with one token, block by block in turn.
+#[inline(always)]
+fn from_packed<F: Format, const N: usize>(
+    groups: [&[u8]; N],
+    x: &Activations,
+    token: usize,
+    constants: &Constants,
+) -> [[F32x4; VECS]; N] {
+    let mut acc = [[F32x4::ZERO; VECS]; N];
+    let steps = Steps::new();
+    for b in 0..groups[0].len() / F::BLOCK {
+        for i in steps.to::<N>() {
+            let block = &groups[i][b * F::BLOCK..][..F::BLOCK];
+            let head = Head::new::<F>(block, constants);
+            for (j, unit) in block[F::HEAD..].chunks_exact(F::Width::UNIT_BYTES).enumerate() {
+                let x = x.block(b * F::UNITS + j, token);
+                let unit = Packed::<F::Width>::new(unit, constants.masks);
+                let [dots] = dot(F::INTEGERS, &unit, [&x.operand]);
+                head.worth::<F>(j).add::<F>(&mut acc[i], dots, x);
+            }
         }
     }
     acc
@@ -165,7 +205,7 @@ fn unpack<F: Format>(group: &[u8], panel: &mut [PanelUnit]) {
         let units = block[F::HEAD..].chunks_exact(F::Width::UNIT_BYTES);
         for (j, (unit, panel)) in units.zip(panel).enumerate() {
             let unit = Packed::<F::Width>::new(unit, constants.masks);
-            unit.for_each_quad(|half, q, weights| panel.quads[half][q] = weights);
+            unit.give_quads(panel);
             panel.worth = head.worth::<F>(j);
         }
     }

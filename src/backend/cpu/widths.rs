@@ -16,7 +16,7 @@
 //!
 //! Invariant: places bits; knows no scales.
 
-use super::dot::{HALF, QUADS, Quad, Steps, Unit, VECS};
+use super::dot::{HALF, QUADS, Quad, Steps, TakeQuad, Unit, VECS};
 use super::simd::I16x8;
 use std::marker::PhantomData;
 
@@ -46,11 +46,11 @@ pub trait Width {
     /// Bytes of a unit of eight rows.
     const UNIT_BYTES: usize;
 
-    /// Packs a unit; the reverse of `for_each_part`.
+    /// Packs a unit; the reverse of `part`.
     fn pack(values: &[[Vector; VECS]; QUADS], unit: &mut [u8]);
 
-    /// Calls `each(p, quads)` with both parts of a unit.
-    fn for_each_part(unit: &[u8], masks: Masks, each: impl FnMut(usize, Part));
+    /// Part `p` of a unit.
+    fn part(unit: &[u8], masks: Masks, p: usize) -> Part;
 }
 
 /// Quads 2p, 2p + 1, 2p + 4, 2p + 5.
@@ -85,13 +85,14 @@ impl<'a, W: Width> Packed<'a, W> {
 
 impl<W: Width> Unit for Packed<'_, W> {
     #[inline(always)]
-    fn for_each_quad(&self, mut each: impl FnMut(usize, usize, [Quad; VECS])) {
-        W::for_each_part(self.unit, self.masks, |p, [a, b, c, d]| {
-            each(0, 2 * p, a.map(Quad::new));
-            each(0, 2 * p + 1, b.map(Quad::new));
-            each(1, 2 * p, c.map(Quad::new));
-            each(1, 2 * p + 1, d.map(Quad::new));
-        });
+    fn give_quads(&self, to: &mut impl TakeQuad) {
+        for p in self.masks.steps.to::<2>() {
+            let [a, b, c, d] = W::part(self.unit, self.masks, p).map(|quad| quad.map(Quad::new));
+            to.take_quad(0, 2 * p, a);
+            to.take_quad(0, 2 * p + 1, b);
+            to.take_quad(1, 2 * p, c);
+            to.take_quad(1, 2 * p + 1, d);
+        }
     }
 }
 
@@ -146,10 +147,8 @@ impl Width for Four {
     }
 
     #[inline(always)]
-    fn for_each_part(unit: &[u8], masks: Masks, mut each: impl FnMut(usize, Part)) {
-        for p in masks.steps.to::<2>() {
-            each(p, nibbles(unit, masks, p));
-        }
+    fn part(unit: &[u8], masks: Masks, p: usize) -> Part {
+        nibbles(unit, masks, p)
     }
 }
 
@@ -166,13 +165,10 @@ impl Width for Five {
     }
 
     #[inline(always)]
-    fn for_each_part(unit: &[u8], masks: Masks, mut each: impl FnMut(usize, Part)) {
-        let mut bits = vectors(unit, 4);
-        for p in masks.steps.to::<2>() {
-            let fifth = std::array::from_fn(|k| bits.map(|v| v.shr(k as u32).and(masks.fifth)));
-            each(p, or(nibbles(unit, masks, p), fifth));
-            bits = bits.map(|v| v.shl(4));
-        }
+    fn part(unit: &[u8], masks: Masks, p: usize) -> Part {
+        let bits = vectors(unit, 4).map(|v| v.shl(4 * p as u32));
+        let fifth = std::array::from_fn(|k| bits.map(|v| v.shr(k as u32).and(masks.fifth)));
+        or(nibbles(unit, masks, p), fifth)
     }
 }
 
@@ -187,10 +183,8 @@ impl Width for Six {
     }
 
     #[inline(always)]
-    fn for_each_part(unit: &[u8], masks: Masks, mut each: impl FnMut(usize, Part)) {
-        for p in masks.steps.to::<2>() {
-            each(p, or(nibbles(unit, masks, p), pairs_of_bits(vectors(unit, 4 + p), masks)));
-        }
+    fn part(unit: &[u8], masks: Masks, p: usize) -> Part {
+        or(nibbles(unit, masks, p), pairs_of_bits(vectors(unit, 4 + p), masks))
     }
 }
 
@@ -203,7 +197,7 @@ impl Six {
 
     /// A part that stands alone.
     #[inline(always)]
-    pub fn part(packed: &[u8], masks: Masks) -> Part {
+    pub fn lone_part(packed: &[u8], masks: Masks) -> Part {
         or(nibbles(packed, masks, 0), pairs_of_bits(vectors(packed, 2), masks))
     }
 
@@ -221,17 +215,15 @@ impl Width for Eight {
     }
 
     #[inline(always)]
-    fn for_each_part(unit: &[u8], masks: Masks, mut each: impl FnMut(usize, Part)) {
-        for p in masks.steps.to::<2>() {
-            each(p, quads(p).map(|q| vectors(unit, q)));
-        }
+    fn part(unit: &[u8], _masks: Masks, p: usize) -> Part {
+        quads(p).map(|q| vectors(unit, q))
     }
 }
 
 impl Eight {
     /// A part that stands alone.
     #[inline(always)]
-    pub fn part(packed: &[u8]) -> Part {
+    pub fn lone_part(packed: &[u8]) -> Part {
         std::array::from_fn(|k| vectors(packed, k))
     }
 }

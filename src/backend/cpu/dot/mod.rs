@@ -34,8 +34,14 @@ pub type Dots = [[I32x4; VECS]; 2];
 
 /// The weights of a unit of eight rows.
 pub trait Unit {
-    /// Calls `each(half, q, weights)` with every quad, `half` of the unit and `q` of it 0 to 3, in any order.
-    fn for_each_quad(&self, each: impl FnMut(usize, usize, [Quad; VECS]));
+    /// Gives every quad, in any order.
+    fn give_quads(&self, to: &mut impl TakeQuad);
+}
+
+/// What is done with the quads of a unit. (A closure is inlined where the compiler likes; these are in the innermost loop.)
+pub trait TakeQuad {
+    /// `half` of the unit, and `q` of it 0 to 3.
+    fn take_quad(&mut self, half: usize, q: usize, weights: [Quad; VECS]);
 }
 
 /// For loops that must stay loops. Unrolled, the products of a unit come out in order of the sums that they belong to, after all
@@ -44,7 +50,7 @@ pub trait Unit {
 pub struct Steps(usize);
 
 impl Steps {
-    const MAX: usize = 4;
+    const MAX: usize = 8;
 
     pub fn new() -> Self {
         Self(std::hint::black_box(Self::MAX))

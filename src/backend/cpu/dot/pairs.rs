@@ -3,7 +3,7 @@
 //! Invariant: see `dot`.
 
 use super::super::simd::{I16x8, I32x4};
-use super::{Dots, HALF, Integers, Unit, VECS};
+use super::{Dots, HALF, Integers, TakeQuad, Unit, VECS};
 
 /// Weights of four rows, four of each, widened: two rows in each vector.
 #[derive(Clone, Copy)]
@@ -45,23 +45,35 @@ impl Operand {
     }
 }
 
-/// The dot products of eight rows with `T` blocks.
-#[inline(always)]
-pub fn dot<const T: usize>(integers: Integers, unit: &impl Unit, x: [&Operand; T]) -> [Dots; T] {
-    let mut sums = [[[[I32x4::ZERO; 2]; VECS]; 2]; T];
-    unit.for_each_quad(|half, q, weights| {
-        for (sums, x) in sums.iter_mut().zip(x) {
+/// The sums of a unit's dot products with `T` blocks, as they grow.
+struct Sums<'a, const T: usize> {
+    integers: Integers,
+    x: [&'a Operand; T],
+    sums: [[[[I32x4; 2]; VECS]; 2]; T],
+}
+
+impl<const T: usize> TakeQuad for Sums<'_, T> {
+    #[inline(always)]
+    fn take_quad(&mut self, half: usize, q: usize, weights: [Quad; VECS]) {
+        for (sums, x) in self.sums.iter_mut().zip(self.x) {
             let x = I16x8::splat_four(&x.values.as_chunks().0[HALF * half + q]);
-            for (sums, Quad(weights)) in sums[integers.dot_of(half)].iter_mut().zip(weights) {
+            for (sums, Quad(weights)) in sums[self.integers.dot_of(half)].iter_mut().zip(weights) {
                 for (sum, weights) in sums.iter_mut().zip(weights) {
                     *sum = sum.add(weights.dot_pairs(x));
                 }
             }
         }
-    });
+    }
+}
+
+/// The dot products of eight rows with `T` blocks.
+#[inline(always)]
+pub fn dot<const T: usize>(integers: Integers, unit: &impl Unit, x: [&Operand; T]) -> [Dots; T] {
+    let mut sums = Sums { integers, x, sums: [[[[I32x4::ZERO; 2]; VECS]; 2]; T] };
+    unit.give_quads(&mut sums);
     let zero_point = integers.zero_point.unwrap_or(0);
     std::array::from_fn(|t| {
         let zeros = integers.join(x[t].half_sums).map(|sum| I32x4::splat(zero_point * sum));
-        std::array::from_fn(|half| sums[t][half].map(|[a, b]| I32x4::sum_pairs(a, b).sub(zeros[half])))
+        std::array::from_fn(|half| sums.sums[t][half].map(|[a, b]| I32x4::sum_pairs(a, b).sub(zeros[half])))
     })
 }

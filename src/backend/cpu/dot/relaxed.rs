@@ -4,7 +4,7 @@
 //! Invariant: see `dot`.
 
 use super::super::simd::{I16x8, I32x4};
-use super::{Dots, HALF, Integers, Unit, VECS};
+use super::{Dots, HALF, Integers, TakeQuad, Unit, VECS};
 
 /// Weights of four rows, four of each.
 #[derive(Clone, Copy)]
@@ -103,28 +103,41 @@ pub fn dot<const T: usize>(integers: Integers, unit: &impl Unit, x: [&Operand; T
     dots
 }
 
+/// The sums of a unit's dot products with `T` planes, as they grow.
+struct Sums<'a, const T: usize> {
+    integers: Integers,
+    x: [&'a Plane; T],
+    dots: [Dots; T],
+}
+
+impl<const T: usize> TakeQuad for Sums<'_, T> {
+    #[inline(always)]
+    fn take_quad(&mut self, half: usize, q: usize, weights: [Quad; VECS]) {
+        for (dots, x) in self.dots.iter_mut().zip(self.x) {
+            let four = |bytes: &[i8; 32]| I16x8::splat_bytes(&bytes.as_chunks().0[HALF * half + q]);
+            for (dot, Quad(weights)) in dots[self.integers.dot_of(half)].iter_mut().zip(weights) {
+                // For a negative x: |x| · !w = |x| · (-w - 1) = x · w - |x|; the sum starts from these |x|.
+                *dot = match self.integers.zero_point {
+                    Some(_) => dot.add_dot_bytes(four(&x.bytes), weights),
+                    None => dot.add_dot_bytes(weights.xor(four(&x.signs)), four(&x.magnitudes)),
+                };
+            }
+        }
+    }
+}
+
 #[inline(always)]
 fn dot_planes<const T: usize>(integers: Integers, unit: &impl Unit, x: [&Plane; T]) -> [Dots; T] {
-    let mut dots = x.map(|x| {
+    let dots = x.map(|x| {
         let starts = match integers.zero_point {
             Some(zero_point) => integers.join(x.half_sums).map(|sum| -zero_point * sum),
             None => [x.negative, 0],
         };
         starts.map(|start| [I32x4::splat(start); VECS])
     });
-    unit.for_each_quad(|half, q, weights| {
-        for (dots, x) in dots.iter_mut().zip(x) {
-            let four = |bytes: &[i8; 32]| I16x8::splat_bytes(&bytes.as_chunks().0[HALF * half + q]);
-            for (dot, Quad(weights)) in dots[integers.dot_of(half)].iter_mut().zip(weights) {
-                // For a negative x: |x| · !w = |x| · (-w - 1) = x · w - |x|; the sum starts from these |x|.
-                *dot = match integers.zero_point {
-                    Some(_) => dot.add_dot_bytes(four(&x.bytes), weights),
-                    None => dot.add_dot_bytes(weights.xor(four(&x.signs)), four(&x.magnitudes)),
-                };
-            }
-        }
-    });
-    dots
+    let mut sums = Sums { integers, x, dots };
+    unit.give_quads(&mut sums);
+    sums.dots
 }
 
 #[cfg(test)]
