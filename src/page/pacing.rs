@@ -5,19 +5,30 @@
 //!
 //! Invariant: pure arithmetic; no clock, no DOM, no messages.
 
-/// What calls the loop: `requestAnimationFrame`, or the slower timer that takes over in a hidden tab.
+/// What calls the loop: `requestAnimationFrame`, or a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tick {
     Frame,
+    /// For a run that nothing paces: painting every frame takes a third of a core from what such a run is there to measure.
+    FreeTimer,
     /// Browsers slow timers of hidden tabs down to one a second: more credit, or the timer would set the speed.
     HiddenTimer,
 }
 
 impl Tick {
+    /// How often it comes, milliseconds; frames come by themselves.
+    pub fn interval_ms(self) -> Option<u32> {
+        match self {
+            Tick::Frame => None,
+            Tick::FreeTimer => Some(50),
+            Tick::HiddenTimer => Some(100),
+        }
+    }
+
     /// Tokens that may be on their way at most, for an engine that made `n_new` since the last tick.
     fn ahead(self, n_new: u32) -> u32 {
         let (least, most) = match self {
-            Tick::Frame => (4, 32),
+            Tick::Frame | Tick::FreeTimer => (4, 32),
             Tick::HiddenTimer => (32, 512),
         };
         n_new.saturating_mul(2).clamp(least, most)
@@ -27,7 +38,7 @@ impl Tick {
     /// page paints nothing, and a cap per tick would set the speed of a run.
     pub fn n_most(self) -> usize {
         match self {
-            Tick::Frame => 48,
+            Tick::Frame | Tick::FreeTimer => 48,
             Tick::HiddenTimer => usize::MAX,
         }
     }

@@ -1,7 +1,7 @@
 //! One run at a time: starting it, pacing it by frames, ending it.
 //!
 //! What arrives is queued; a frame drains the queue, paints once and grants more credit (`pacing`). In a hidden tab there
-//! are no frames, so an interval takes over. A run that the reader walks through gets one step of credit at a time.
+//! are no frames, so an interval takes over, and likewise in a run that nothing paces, which is painted less often. A run that the reader walks through gets one step of credit at a time.
 //!
 //! Invariant: the only place that grants credit; knows steps, not what they look like.
 
@@ -23,7 +23,6 @@ use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use wasm_bindgen::{JsCast, prelude::*};
 
-const HIDDEN_INTERVAL_MS: u32 = 100;
 /// Prompts shorter than this are read before a message about it could be.
 const N_LONG_PROMPT: u32 = 256;
 
@@ -49,7 +48,8 @@ pub struct Runs {
     on_change: RefCell<Option<Box<dyn Fn()>>>,
     frame: Closure<dyn FnMut()>,
     is_frame_due: Cell<bool>,
-    hidden_timer: RefCell<Option<Interval>>,
+    /// What calls instead of frames.
+    timer: RefCell<Option<(Tick, Interval)>>,
 }
 
 struct ActiveRun {
@@ -86,7 +86,7 @@ impl Runs {
                 on_change: RefCell::default(),
                 frame: Closure::new(frame),
                 is_frame_due: Cell::new(false),
-                hidden_timer: RefCell::default(),
+                timer: RefCell::default(),
             }
         });
         let runs = Rc::clone(&this);
@@ -258,7 +258,7 @@ impl Runs {
             Some(run) => (run.arrived.len(), run.outcome.is_some()),
             None => return,
         };
-        let tick = if self.hidden_timer.borrow().is_some() { Tick::HiddenTimer } else { Tick::Frame };
+        let tick = self.timer.borrow().as_ref().map_or(Tick::Frame, |(tick, _)| *tick);
         if is_over && n_arrived <= tick.n_most() {
             self.tick(tick);
         } else {
@@ -305,7 +305,7 @@ impl Runs {
         else {
             return;
         };
-        self.hidden_timer.borrow_mut().take();
+        self.timer.borrow_mut().take();
         self.stage.end(&outcome, was_paused);
         self.changed();
         // The page's own Generate button waits for nothing: then nobody receives.
@@ -313,23 +313,27 @@ impl Runs {
         drop(waiting);
     }
 
-    /// Frames while the tab is shown, an interval while it is hidden.
+    /// Frames while the tab is shown and the run is paced, else an interval.
     fn choose_clock(self: &Rc<Self>) {
-        if dom::document().hidden() && self.active.borrow().is_some() {
-            let runs = Rc::downgrade(self);
-            *self.hidden_timer.borrow_mut() = Some(Interval::new(HIDDEN_INTERVAL_MS, move || {
+        let tick = match self.active.borrow().as_ref().map(|run| run.pace) {
+            Some(_) if dom::document().hidden() => Tick::HiddenTimer,
+            Some(Pace::Free) => Tick::FreeTimer,
+            _ => Tick::Frame,
+        };
+        let runs = Rc::downgrade(self);
+        *self.timer.borrow_mut() = tick.interval_ms().map(|interval| {
+            let call = move || {
                 if let Some(runs) = runs.upgrade() {
-                    runs.tick(Tick::HiddenTimer);
+                    runs.tick(tick);
                 }
-            }));
-        } else {
-            self.hidden_timer.borrow_mut().take();
-            self.request_frame();
-        }
+            };
+            (tick, Interval::new(interval, call))
+        });
+        self.request_frame();
     }
 
     fn request_frame(&self) {
-        if self.hidden_timer.borrow().is_none() && self.active.borrow().is_some() && !self.is_frame_due.replace(true) {
+        if self.timer.borrow().is_none() && self.active.borrow().is_some() && !self.is_frame_due.replace(true) {
             let frame = self.frame.as_ref().unchecked_ref();
             dom::window().request_animation_frame(frame).expect("a window has animation frames");
         }

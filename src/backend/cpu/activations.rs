@@ -7,7 +7,8 @@
 //! Invariant: scratch only; sized at load, never grows while a token is computed.
 
 use super::dot::{LARGEST_NARROW, LARGEST_WIDE, Operand};
-use super::simd::{F32x4, I16x8, dot};
+use super::pool::{Grain, MAX_THREADS, Pool};
+use super::simd::{F32x4, dot};
 
 /// Values in a block, the same as in the weight formats that are multiplied with them.
 pub const BLOCK: usize = 32;
@@ -15,10 +16,13 @@ pub const BLOCK: usize = 32;
 /// A block is wide if its largest value exceeds this many times the root mean square of its row.
 const FAR_OUT: f32 = 4.0;
 
+/// What a value costs, in the multiply-adds of a quantized product.
+const COST: usize = 16;
+
 /// Below this a block counts as zero: 32512 divided by it is still finite.
 const SMALLEST: f32 = 1e-33;
 
-/// A block of quantized activations: value i is `operand.values[i] · scale`.
+/// A block of quantized activations: value i is `operand.values()[i] · scale`.
 #[derive(Clone, Copy)]
 pub struct Block {
     pub operand: Operand,
@@ -49,15 +53,20 @@ impl Activations {
     /// rounded half up.
     ///
     /// A value that is not finite makes its block's scale NaN, so that it reaches the logits and ends the run there.
-    pub fn quantize(&mut self, x: &[f32], n: usize) {
+    pub fn quantize(&mut self, x: &[f32], n: usize, pool: &mut Pool) {
         self.n = n;
         let n_cols = x.len() / n;
-        for (row, x) in x.chunks_exact(n_cols).enumerate() {
-            let far_out = FAR_OUT * (dot(x, x) / n_cols as f32).sqrt();
-            for (column, x) in x.as_chunks::<BLOCK>().0.iter().enumerate() {
-                self.blocks[column * n + row] = Block::new(x, far_out);
+        let blocks = &mut self.blocks[..x.len() / BLOCK];
+        let grain = Grain { columns: 1, cost: COST * n_cols };
+        pool.split(blocks, n, grain, &mut [(); MAX_THREADS], |rows, mut blocks, ()| {
+            for (i, row) in rows.enumerate() {
+                let x = &x[row * n_cols..][..n_cols];
+                let far_out = FAR_OUT * (dot(x, x) / n_cols as f32).sqrt();
+                for (column, x) in x.as_chunks::<BLOCK>().0.iter().enumerate() {
+                    blocks.row(column)[i] = Block::new(x, far_out);
+                }
             }
-        }
+        });
     }
 
     /// One block.
@@ -88,11 +97,8 @@ impl Block {
         let limit = f32::from(if is_wide { LARGEST_WIDE } else { LARGEST_NARROW });
         let scale = largest / limit + poison.to_array().iter().sum::<f32>();
         let inverse = F32x4::splat(if largest > SMALLEST && !scale.is_nan() { limit / largest } else { 0.0 });
-        let round = |x| F32x4::load(x).mul(inverse).add(F32x4::splat(0.5)).floor();
-        let mut values = [0; BLOCK];
-        for (values, [a, b]) in values.as_chunks_mut().0.iter_mut().zip(lanes.as_chunks().0) {
-            *values = I16x8::from_f32([round(a), round(b)]).to_array();
-        }
+        let round = |i: usize| F32x4::load(&lanes[i]).mul(inverse).add(F32x4::splat(0.5)).floor();
+        let values = std::array::from_fn(|i| [round(2 * i), round(2 * i + 1)]);
         let operand = Operand::new(values, is_wide);
         Self { scale, scaled_sum: scale * operand.sum() as f32, operand }
     }
@@ -109,14 +115,14 @@ mod tests {
         let mut x: Vec<f32> = (0..1024).map(|i| if i % 2 == 0 { 1.0 } else { -1.0 }).collect();
         (x[0], x[40], x[70]) = (-4.5, 3.5, f32::NAN);
         let mut activations = Activations::new(1, x.len());
-        activations.quantize(&x[..64], 1);
-        assert_eq!(activations.block(0, 0).operand.values[..2], [-127, -28]);
+        activations.quantize(&x[..64], 1, &mut Pool::alone());
+        assert_eq!(activations.block(0, 0).operand.values()[..2], [-127, -28]);
         let calm: Vec<f32> = x[96..].iter().chain(&x[..64]).copied().collect();
-        activations.quantize(&calm, 1);
+        activations.quantize(&calm, 1, &mut Pool::alone());
         let last = calm.len() / BLOCK - 1;
-        assert_eq!(activations.block(last - 1, 0).operand.values[..2], [-LARGEST_WIDE, -7225]);
-        assert_eq!(activations.block(last, 0).operand.values[8], LARGEST_NARROW);
-        activations.quantize(&x, 1);
+        assert_eq!(activations.block(last - 1, 0).operand.values()[..2], [-LARGEST_WIDE, -7225]);
+        assert_eq!(activations.block(last, 0).operand.values()[8], LARGEST_NARROW);
+        activations.quantize(&x, 1, &mut Pool::alone());
         assert!(activations.block(2, 0).scale.is_nan() && activations.block(1, 0).scale.is_finite());
     }
 }

@@ -229,6 +229,7 @@ fn tile<F: Format>(panel: &[PanelUnit], x: &Activations, first: usize) -> [[F32x
 mod tests {
     use super::super::pack;
     use super::super::pack::tests::random_blocks;
+    use super::super::pool::Pool;
     use super::*;
 
     const TYPES: [GgmlType; 8] = [
@@ -266,7 +267,7 @@ mod tests {
                     row[random() as usize % n_cols] = -50.0;
                 }
                 let mut activations = Activations::new(n, n_cols);
-                activations.quantize(&x, n);
+                activations.quantize(&x, n, &mut Pool::alone());
 
                 let mut packed = raw.clone();
                 pack::pack(ty, &mut packed, row_bytes);
@@ -335,7 +336,7 @@ mod tests {
                     let mut x = vec![0.0; n * N_COLS];
                     x.chunks_exact_mut(N_COLS).for_each(|row| row[..n_values].fill(-1.0));
                     let mut activations = Activations::new(n, N_COLS);
-                    activations.quantize(&x, n);
+                    activations.quantize(&x, n, &mut Pool::alone());
                     let (mut out, panel) = (vec![0.0; n * 8], &mut Panel::new(N_COLS));
                     let strip = Strip::whole(&mut out, 8);
                     Product { weights: &packed, n_rows: 8, x: &activations, out: strip, add: false, panel }.compute(ty);
@@ -358,7 +359,7 @@ mod tests {
         let n_cols = 512;
         let x: Vec<f32> = (0..n_cols).map(|i| (i as f32 * 0.37).sin()).collect();
         let mut activations = Activations::new(1, n_cols);
-        activations.quantize(&x, 1);
+        activations.quantize(&x, 1, &mut Pool::alone());
         for ty in TYPES {
             let row = random_blocks(ty, ty.row_bytes(n_cols), &mut random);
             let mut weights = vec![0.0; n_cols];

@@ -235,7 +235,7 @@ impl Work {
         // Both taken out for the call, so that input and output can be fields of one struct.
         let (input_rows, mut out_rows) = (std::mem::take(self.slot(x)), std::mem::take(self.slot(out)));
         if matrix.wants_quantized() && self.quantized_from != Some(x) {
-            self.quantized.quantize(&input_rows[..n * matrix.tensor.n_cols], n);
+            self.quantized.quantize(&input_rows[..n * matrix.tensor.n_cols], n, &mut self.pool);
             self.quantized_from = Some(x);
         }
         let scratch = if add { &mut self.product[..n * matrix.tensor.n_rows] } else { &mut [] };

@@ -10,14 +10,15 @@ use crate::quant::units::{self, Parts};
 /// plus the minimum times the sum.
 pub fn dot(ty: GgmlType, row: &[u8], x: &Activations, token: usize) -> f32 {
     let n_units = ty.block_len() / 32;
-    let halves = if ty == GgmlType::Q6K { 2 } else { 1 };
+    let n_halves = if ty == GgmlType::Q6K { 2 } else { 1 };
     let mut acc = 0.0;
     for (b, block) in row.chunks_exact(ty.block_bytes()).enumerate() {
         for j in 0..n_units {
             let x = x.block(b * n_units + j, token);
             let Parts { quants, scales, minimum } = units::parts(ty, block, j);
-            let (quants, values) = (quants.chunks(32 / halves), x.operand.values.chunks(32 / halves));
-            for ((quants, values), scale) in quants.zip(values).zip(scales) {
+            let values = x.operand.values();
+            let halves = quants.chunks(32 / n_halves).zip(values.chunks(32 / n_halves));
+            for ((quants, values), scale) in halves.zip(scales) {
                 let dot: i32 = quants.iter().zip(values).map(|(w, x)| w * i32::from(*x)).sum();
                 acc += dot as f32 * (scale * x.scale);
             }

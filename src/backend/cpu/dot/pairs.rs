@@ -2,7 +2,7 @@
 //!
 //! Invariant: see `dot`.
 
-use super::super::simd::{I16x8, I32x4};
+use super::super::simd::{F32x4, I16x8, I32x4};
 use super::{Dots, HALF, Integers, TakeQuad, Unit, VECS};
 
 /// Weights of four rows, four of each, widened: two rows in each vector.
@@ -12,7 +12,7 @@ pub struct Quad([I16x8; 2]);
 /// A block of activations as products read it.
 #[derive(Clone, Copy)]
 pub struct Operand {
-    pub values: [i16; 32],
+    values: [i16; 32],
     half_sums: [i32; 2],
 }
 
@@ -33,10 +33,16 @@ impl Quad {
 impl Operand {
     pub const ZERO: Self = Self { values: [0; 32], half_sums: [0; 2] };
 
+    /// `values`: whole numbers, or NaN for 0.
     #[inline(always)]
-    pub fn new(values: [i16; 32], _is_wide: bool) -> Self {
+    pub fn new(values: [[F32x4; 2]; 4], _is_wide: bool) -> Self {
+        let values: [i16; 32] = bytemuck::cast(values.map(|pair| I16x8::from_f32(pair).to_array()));
         let sum = |half: usize| values[half * 16..][..16].iter().map(|&value| i32::from(value)).sum();
         Self { values, half_sums: [sum(0), sum(1)] }
+    }
+
+    pub fn values(&self) -> [i16; 32] {
+        self.values
     }
 
     #[inline(always)]

@@ -134,12 +134,32 @@ impl I16x8 {
     pub fn from_f32([a, b]: [F32x4; 2]) -> Self {
         Self(i16x8_narrow_i32x4(i32x4_trunc_sat_f32x4(a.0), i32x4_trunc_sat_f32x4(b.0)))
     }
+    /// Sixteen lanes in -128..=127, as bytes.
+    #[cfg(target_feature = "relaxed-simd")]
+    #[inline(always)]
+    pub fn narrow_to_bytes(a: Self, b: Self) -> [i8; 16] {
+        let mut bytes = [0; 16];
+        // SAFETY: sixteen writable bytes; wasm stores need no alignment.
+        unsafe { v128_store(bytes.as_mut_ptr().cast(), i8x16_narrow_i16x8(a.0, b.0)) }
+        bytes
+    }
     /// The same four bytes four times.
     #[cfg(target_feature = "relaxed-simd")]
     #[inline(always)]
     pub fn splat_bytes(bytes: &[i8; 4]) -> Self {
         // SAFETY: four readable bytes; wasm loads need no alignment.
         Self(unsafe { v128_load32_splat(bytes.as_ptr().cast()) })
+    }
+    /// -1 for each of the sixteen bytes that is negative, else 0.
+    #[cfg(target_feature = "relaxed-simd")]
+    #[inline(always)]
+    pub fn are_bytes_negative(self) -> Self {
+        Self(i8x16_gt(i8x16_splat(0), self.0))
+    }
+    #[cfg(target_feature = "relaxed-simd")]
+    #[inline(always)]
+    pub fn byte_magnitudes(self) -> Self {
+        Self(i8x16_abs(self.0))
     }
     #[cfg(target_feature = "relaxed-simd")]
     #[inline(always)]
