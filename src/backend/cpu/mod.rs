@@ -115,8 +115,16 @@ impl CpuBackend {
         // Position of row 0 of Q and X: moves to the last one when only that matters.
         let mut from = first;
         work.rope.seek(first, n);
-        for op in &plan.ops {
+        let mut ops = &plan.ops[..];
+        while let Some(op) = ops.first() {
+            let together = n_together(ops, matrices);
+            let product = |i: usize| match ops[i] {
+                Op::MatMul { weight, out, .. } => (&matrices[weight], out),
+                _ => unreachable!("n_together counts products"),
+            };
             match *op {
+                Op::MatMul { x, .. } if together == 2 => work.matmul_all([0, 1].map(product), file, n, x),
+                Op::MatMul { x, .. } if together == 3 => work.matmul_all([0, 1, 2].map(product), file, n, x),
                 Op::Embed { table } => {
                     for (&id, x) in ids.iter().zip(work.x.chunks_exact_mut(config.n_embd)) {
                         matrices[table].row(file, id as usize, &mut work.panels[0], x)?;
@@ -152,8 +160,21 @@ impl CpuBackend {
                 Op::Attention { layer } => work.attention(config, cache, layer, from, n),
                 Op::SwiGlu => work.swiglu(config.n_ff, n),
             }
+            ops = &ops[together..];
         }
         Ok(())
+    }
+}
+
+/// How many of the operations that come next are done as one: up to three packed products of the same input.
+fn n_together(ops: &[Op], matrices: &[Matrix]) -> usize {
+    let input = |op: &Op| match *op {
+        Op::MatMul { weight, x, add: false, .. } if matrices[weight].is_packed() => Some(x),
+        _ => None,
+    };
+    match input(&ops[0]) {
+        Some(x) => ops.iter().take(3).take_while(|op| input(op) == Some(x)).count(),
+        None => 1,
     }
 }
 
@@ -193,8 +214,8 @@ impl Backend for CpuBackend {
 
     async fn reserve_kv(&mut self, n_positions: usize) -> Result<()> {
         self.cache.reserve(n_positions)?;
-        let capacity = self.cache.capacity();
-        self.work.scores.iter_mut().for_each(|scores| scores.resize(capacity, 0.0));
+        let room = ops::HEADS * self.cache.capacity();
+        self.work.scores.iter_mut().for_each(|scores| scores.resize(room, 0.0));
         Ok(())
     }
 }
@@ -232,12 +253,11 @@ impl Work {
     }
 
     fn matmul(&mut self, matrix: &Matrix, file: &[u8], n: usize, x: Slot, out: Slot, add: bool) -> Result<()> {
+        if matrix.is_packed() {
+            self.quantize(x, n, matrix.tensor.n_cols);
+        }
         // Both taken out for the call, so that input and output can be fields of one struct.
         let (input_rows, mut out_rows) = (std::mem::take(self.slot(x)), std::mem::take(self.slot(out)));
-        if matrix.wants_quantized() && self.quantized_from != Some(x) {
-            self.quantized.quantize(&input_rows[..n * matrix.tensor.n_cols], n, &mut self.pool);
-            self.quantized_from = Some(x);
-        }
         let scratch = if add { &mut self.product[..n * matrix.tensor.n_rows] } else { &mut [] };
         let x_rows = &input_rows[..n * matrix.tensor.n_cols];
         let input = Input { n, x: x_rows, quantized: &self.quantized, pool: &mut self.pool, panels: &mut self.panels };
@@ -246,6 +266,30 @@ impl Work {
         *self.slot(out) = out_rows;
         self.forget(out);
         done
+    }
+
+    /// Packed products of the same input.
+    fn matmul_all<const N: usize>(&mut self, products: [(&Matrix, Slot); N], file: &[u8], n: usize, x: Slot) {
+        self.quantize(x, n, products[0].0.tensor.n_cols);
+        let mut outs = products.map(|(_, out)| std::mem::take(self.slot(out)));
+        let mut values = outs.iter_mut().zip(products).map(|(out, (matrix, _))| &mut out[..n * matrix.tensor.n_rows]);
+        let values = std::array::from_fn(|_| values.next().expect("one for each product"));
+        let input = Input { n, x: &[], quantized: &self.quantized, pool: &mut self.pool, panels: &mut self.panels };
+        weights::multiply_packed(products.map(|(matrix, _)| matrix), file, input, values, false);
+        for ((_, slot), out) in products.into_iter().zip(outs) {
+            *self.slot(slot) = out;
+            self.forget(slot);
+        }
+    }
+
+    /// Quantizes `n` rows of `x`, unless they are.
+    fn quantize(&mut self, x: Slot, n: usize, n_cols: usize) {
+        if self.quantized_from != Some(x) {
+            let rows = std::mem::take(self.slot(x));
+            self.quantized.quantize(&rows[..n * n_cols], n, &mut self.pool);
+            *self.slot(x) = rows;
+            self.quantized_from = Some(x);
+        }
     }
 
     fn rms_norm(&mut self, config: &ModelConfig, weight: &[f32], n: usize) {
@@ -261,17 +305,18 @@ impl Work {
 
     /// For `n` positions from `from` on.
     fn attention(&mut self, config: &ModelConfig, cache: &KvCache, layer: usize, from: usize, n: usize) {
-        let (head_dim, n_heads, q) = (config.head_dim, config.n_heads, &self.q);
-        let group = n_heads / config.n_kv_heads;
-        let grain = Grain { columns: head_dim, cost: ATTENTION_COST * head_dim * (from + n) };
+        let (head_dim, n_kv_heads, q) = (config.head_dim, config.n_kv_heads, &self.q);
+        // The heads that share keys and values stay together.
+        let columns = config.n_heads / n_kv_heads * head_dim;
+        let grain = Grain { columns, cost: ATTENTION_COST * columns * (from + n) };
         let len = n * config.q_width();
         self.pool.split(&mut self.attn[..len], len, grain, &mut self.scores, |range, mut out, scores| {
-            let first = range.start / head_dim;
-            let heads = q[range].chunks_exact(head_dim).zip(out.row(0).chunks_exact_mut(head_dim));
-            for (i, (q, out)) in (first..).zip(heads) {
-                let (token, kv_head) = (i / n_heads, i % n_heads / group);
+            let first = range.start / columns;
+            let groups = q[range].chunks_exact(columns).zip(out.row(0).chunks_exact_mut(columns));
+            for (i, (q, out)) in (first..).zip(groups) {
+                let (token, kv_head) = (i / n_kv_heads, i % n_kv_heads);
                 let (keys, values) = (cache.keys(layer, kv_head), cache.values(layer, kv_head));
-                ops::attention(keys, values, from + token + 1, q, out, scores);
+                ops::attention(keys, values, from + token + 1, head_dim, q, out, scores);
             }
         });
         self.forget(Slot::Attn);

@@ -5,7 +5,7 @@
 use super::activations::Activations;
 use super::matmul::{Panel, Product};
 use super::pack::{self, ROWS};
-use super::pool::{Grain, Pool};
+use super::pool::{Grain, Out, Pool};
 use crate::error::{Error, Result, quoted};
 use crate::model::TensorRef;
 use crate::quant::{self, GgmlType, units};
@@ -26,6 +26,28 @@ enum Kind {
     Candle(Box<dyn QuantizedType>),
     /// In the file's buffer as it came: a table that is never multiplied, in a format without a kernel of ours.
     Table,
+}
+
+/// out = W x, or out += W x with `add`, for packed matrices that read the same input, shared among the threads as one product.
+pub fn multiply_packed<const N: usize>(
+    matrices: [&Matrix; N],
+    file: &[u8],
+    input: Input,
+    outs: [&mut [f32]; N],
+    add: bool,
+) {
+    let tensors = matrices.map(|matrix| &matrix.tensor);
+    let mut row_lens = tensors.iter().map(|tensor| tensor.n_rows);
+    let outs = outs.map(|values| Out { values, row_len: row_lens.next().expect("one for each matrix") });
+    let grain = Grain { columns: ROWS, cost: ROWS * tensors[0].n_cols * input.n };
+    let x = input.quantized;
+    input.pool.split_all(outs, grain, input.panels, |i, rows, out, panel| {
+        let TensorRef { ty, n_rows, bytes, .. } = tensors[i];
+        let weights = &file[bytes.clone()];
+        let row_bytes = weights.len() / n_rows;
+        let weights = &weights[rows.start * row_bytes..rows.end * row_bytes];
+        Product { weights, n_rows: rows.len(), x, out, add, panel }.compute(*ty);
+    });
 }
 
 /// What a product reads: f32 rows, and the same rows quantized; and what computes it.
@@ -74,7 +96,7 @@ impl Matrix {
     }
 
     /// Whether products read quantized activations.
-    pub fn wants_quantized(&self) -> bool {
+    pub fn is_packed(&self) -> bool {
         matches!(self.kind, Kind::Packed)
     }
 
@@ -93,17 +115,9 @@ impl Matrix {
 
     /// out = W x for each row of `input`, or out += W x with `add`. `scratch` is as long as `out`.
     pub fn matmul(&self, file: &[u8], input: Input, out: &mut [f32], add: bool, scratch: &mut [f32]) -> Result<()> {
-        let TensorRef { ty, n_rows, n_cols, bytes, .. } = &self.tensor;
+        let TensorRef { n_rows, n_cols, .. } = &self.tensor;
         match &self.kind {
-            Kind::Packed => {
-                let (weights, x) = (&file[bytes.clone()], input.quantized);
-                let row_bytes = weights.len() / n_rows;
-                let grain = Grain { columns: ROWS, cost: ROWS * n_cols * input.n };
-                input.pool.split(out, *n_rows, grain, input.panels, |rows, out, panel| {
-                    let weights = &weights[rows.start * row_bytes..rows.end * row_bytes];
-                    Product { weights, n_rows: rows.len(), x, out, add, panel }.compute(*ty);
-                });
-            }
+            Kind::Packed => multiply_packed([self], file, input, [out], add),
             Kind::Candle(blocks) => {
                 let to = if add { &mut *scratch } else { &mut *out };
                 blocks.matmul_t((input.n, *n_cols, *n_rows), input.x, to).map_err(quant::candle_error)?;

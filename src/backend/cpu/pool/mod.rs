@@ -38,6 +38,12 @@ pub struct Grain {
     pub cost: usize,
 }
 
+/// A matrix of results, rows of `row_len` values.
+pub struct Out<'a, T> {
+    pub values: &'a mut [T],
+    pub row_len: usize,
+}
+
 impl Pool {
     /// The caller and the helpers that work for `team`, numbered from 1. `shortfall`: why these are fewer than were asked for.
     pub fn new(team: Arc<Team>, n_helpers: usize, shortfall: Option<String>) -> Self {
@@ -94,19 +100,42 @@ impl Pool {
         scratch: &mut [S],
         task: impl Fn(Range<usize>, Strip<T>, &mut S) + Sync,
     ) {
-        let width = self.strip_width(row_len, &grain);
-        let n_strips = row_len.div_ceil(width);
-        let n_rows = out.len() / row_len;
+        let out = Out { values: out, row_len };
+        self.split_all([out], grain, scratch, |_, columns, strip, scratch| task(columns, strip, scratch));
+    }
+
+    /// Fills several matrices of results, whose columns cost the same, as one piece of work: `task(i, columns, strip, scratch)` for
+    /// strips of the i-th. What each of them alone is too small for is shared so, and the threads meet once.
+    ///
+    /// Panics when the task does, on whichever thread.
+    pub fn split_all<T: Send, S: Send, const N: usize>(
+        &mut self,
+        outs: [Out<T>; N],
+        grain: Grain,
+        scratch: &mut [S],
+        task: impl Fn(usize, Range<usize>, Strip<T>, &mut S) + Sync,
+    ) {
+        let width = self.strip_width(outs.iter().map(|out| out.row_len).sum(), &grain);
+        let n_strips = outs.iter().map(|out| out.row_len.div_ceil(width)).sum();
         assert!(scratch.len() >= self.n_threads, "each thread has its own");
-        let (out, scratch) = (Shared(out.as_mut_ptr()), Shared(scratch.as_mut_ptr()));
-        let part = |i: usize, thread: usize| {
-            let columns = i * width..row_len.min((i + 1) * width);
-            // SAFETY: within `out`, since columns.end <= row_len. Each `i` is given out once, so no two strips meet.
-            let start = unsafe { out.at(columns.start) };
-            let strip = Strip { start, n_rows, stride: row_len, width: columns.len(), out: PhantomData };
-            // SAFETY: `thread` is below `n_threads`, and a thread computes one strip at a time.
-            let scratch = unsafe { &mut *scratch.at(thread) };
-            task(columns, strip, scratch);
+        let shapes = outs.each_ref().map(|out| (out.values.len() / out.row_len, out.row_len));
+        let (outs, scratch) = (outs.map(|out| Shared(out.values.as_mut_ptr())), Shared(scratch.as_mut_ptr()));
+        let part = |mut i: usize, thread: usize| {
+            for (k, ((n_rows, row_len), out)) in shapes.iter().zip(&outs).enumerate() {
+                let n_own = row_len.div_ceil(width);
+                if i >= n_own {
+                    i -= n_own;
+                    continue;
+                }
+                let columns = i * width..(*row_len).min((i + 1) * width);
+                // SAFETY: within `out`, since columns.end <= row_len. Each `i` is given out once, so no two strips meet.
+                let start = unsafe { out.at(columns.start) };
+                let width = columns.len();
+                let strip = Strip { start, n_rows: *n_rows, stride: *row_len, width, out: PhantomData };
+                // SAFETY: `thread` is below `n_threads`, and a thread computes one strip at a time.
+                let scratch = unsafe { &mut *scratch.at(thread) };
+                return task(k, columns, strip, scratch);
+            }
         };
         if self.n_threads == 1 || n_strips == 1 {
             (0..n_strips).for_each(|i| part(i, 0));

@@ -37,6 +37,28 @@ fn each_value_is_written_once_whatever_the_shape() {
 }
 
 #[test]
+fn several_matrices_are_filled_as_one() {
+    for n_threads in [1, 2, 3] {
+        let mut pool = Pool::start(n_threads);
+        for row_lens in [[1, 9, 64], [100, 8, 8], [576, 192, 192]] {
+            let mut outs = row_lens.map(|row_len| vec![0u32; 3 * row_len]);
+            let [a, b, c] = outs.each_mut().map(Vec::as_mut_slice);
+            let [a, b, c] = [(a, 0), (b, 1), (c, 2)].map(|(values, i)| Out { values, row_len: row_lens[i] });
+            pool.split_all([a, b, c], dear(8), &mut [(); MAX_THREADS], |i, range, mut strip, ()| {
+                for row in 0..3 {
+                    for (value, column) in strip.row(row).iter_mut().zip(range.clone()) {
+                        *value += (1000 * i + row * row_lens[i] + column) as u32 + 1;
+                    }
+                }
+            });
+            for (i, out) in outs.iter().enumerate() {
+                assert!(out.iter().enumerate().all(|(k, &value)| value == (1000 * i + k) as u32 + 1), "{row_lens:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn thousands_of_pieces_of_work_each_see_the_last_one() {
     let mut pool = Pool::start(3);
     let (mut from, mut to) = (vec![0u64; 24], vec![0u64; 24]);
