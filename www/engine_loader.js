@@ -12,7 +12,7 @@ const RELAXED_SIMD = new Uint8Array([
 
 function sharesMemory() {
   try {
-    return new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true }).buffer instanceof SharedArrayBuffer;
+    return !(new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true }).buffer instanceof ArrayBuffer);
   } catch {
     return false;
   }

@@ -36,11 +36,11 @@ after(() => browser?.close());
  *
  * `body(page, t)`: `t` is node's, for subtests that share the page.
  *
- * `options`: `query` is appended to the address ('?model=...'); `inject`, scripts that run before all others in the page and
+ * `options`: `query` is appended to the address ('?model=...'); `isolated: false` takes the headers away that isolate the page; `inject`, scripts that run before all others in the page and
  * again in each of its workers; `provoked`, one RegExp for each kind of error report that the test brings about on purpose;
  * all else goes to Playwright's newContext (`viewport`, `colorScheme`, ...).
  */
-export function pageTest(name, { query = '', inject = [], provoked = [], ...contextOptions }, body) {
+export function pageTest(name, { query = '', isolated = true, inject = [], provoked = [], ...contextOptions }, body) {
   // page.evaluate waits for ever: without a limit, a run that never ends would hang the whole check.
   test(name, { timeout: 300_000 }, async t => {
     const context = await browser.newContext(contextOptions);
@@ -48,6 +48,7 @@ export function pageTest(name, { query = '', inject = [], provoked = [], ...cont
     const report = problem => provoked.some(pattern => pattern.test(problem)) || problems.push(problem);
     try {
       if (inject.length) await injectInto(context, inject.join('\n'));
+      if (!isolated) await context.route(BASE_URL + query, withoutIsolation);
       const page = await context.newPage();
       // Chromium reports a broken policy and a failed download as console errors too.
       page.on('console', message => message.type() === 'error' && report(message.text()));
@@ -64,6 +65,13 @@ export function pageTest(name, { query = '', inject = [], provoked = [], ...cont
     }
     assert.deepEqual(problems, []);
   });
+}
+
+/** What a host sends that cannot set headers. */
+async function withoutIsolation(route) {
+  const response = await route.fetch();
+  const headers = Object.entries(response.headers()).filter(([name]) => !name.startsWith('cross-origin-'));
+  await route.fulfill({ response, headers: Object.fromEntries(headers) });
 }
 
 /** Playwright's init scripts leave workers out: theirs goes in front of the file that they start with. */

@@ -52,3 +52,12 @@ for (const [name, script, reason] of [
     assert.equal(ids.length, 4);
   });
 }
+
+pageTest('a page that is not isolated has the fast build on one thread, and says why', { isolated: false }, async page => {
+  assert.equal(await page.evaluate(() => crossOriginIsolated), false);
+  const info = await loadFixture(page, 'tiny/llama-q4_1.gguf', { backend: 'cpu', threads: 2 });
+  assert.deepEqual([info.threads, info.build], [1, 'simd128, relaxed SIMD, threads']);
+  assert.match(info.backendReason, /isolated/);
+  const { ids } = await page.evaluate(() => window.nucleus.generate({ ids: [1, 2, 3], maxNewTokens: 4, ignoreEos: true }));
+  assert.equal(ids.length, 4);
+});
