@@ -144,7 +144,7 @@ impl Tools {
         if installed.is_ok_and(|installed| modified("package-lock.json").is_ok_and(|locked| locked <= installed)) {
             return Ok(());
         }
-        println!("xtask: installing the pinned Node.js packages into node_modules/ (Playwright drives the browser)");
+        println!("xtask: installing the pinned Node.js packages into node_modules/ (Playwright drives the browser, axe-core checks accessibility)");
         run(self.command("npm").args(["ci", "--ignore-scripts"]))
     }
 
