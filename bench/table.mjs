@@ -13,7 +13,7 @@ export const medians = runs => Object.fromEntries(FIGURES.map(figure => {
   return [figure, values.length ? median(values) : null];
 }));
 
-/** tokens/s of prefill, decode and decode as shown; bytes of wasm memory after loading, and what loading adds to the page's process. */
+/** tokens/s of prefill, decode and decode as shown; bytes of wasm memory after loading, and of what loading adds to the process. */
 const FIGURES = ['prefill', 'decode', 'shown', 'wasmBytes', 'loadPeakBytes'];
 
 const COLUMNS = ['engine', 'prefill tokens/s', 'decode tokens/s', 'as shown', 'wasm memory', 'peak of the load'];
