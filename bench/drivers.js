@@ -14,13 +14,15 @@ window.drivers = (() => {
     if (found !== PROMPT_TOKENS) throw new Error(`${found} tokens were computed for a prompt of ${PROMPT_TOKENS}`);
   };
 
-  async function nucleus({ threads }) {
+  async function nucleus({ build, threads }) {
     await window.nucleus.ready;
     return {
       async load(url) {
-        const { build, memoryBytes } =
-          await window.nucleus.load(url, { backend: 'cpu', threads, contextLength: CONTEXT, cache: false });
-        return { build, wasmBytes: memoryBytes };
+        const info = await window.nucleus.load(url, { backend: 'cpu', threads, contextLength: CONTEXT, cache: false });
+        if (info.build !== build || info.threads !== threads) {
+          throw new Error(`this is ${info.build} on ${info.threads} threads, not ${build} on ${threads}`);
+        }
+        return { wasmBytes: info.memoryBytes };
       },
       async run(tokens) {
         const greedy = { temperature: 0, ignoreEos: true, candidates: 0, pace: 'free' };

@@ -12,11 +12,14 @@ import { table } from './table.mjs';
 const HERE = path.dirname(fileURLToPath(import.meta.url));
 const ROOT = path.dirname(HERE);
 
-/** Which page a case opens, which driver it uses, and what for. */
+/** The engine's fast build, as the page names it. */
+const FAST = 'simd128, relaxed SIMD, threads';
+
+/** Which page a case opens, which driver it uses, and what that is to find there. */
 const CASES = {
-  'nucleus-1t': { page: '/', driver: 'nucleus', threads: 1 },
-  'nucleus-2t': { page: '/', driver: 'nucleus', threads: 2 },
-  'nucleus-baseline': { page: '/?build=baseline', driver: 'nucleus', threads: 1 },
+  'nucleus-1t': { page: '/', driver: 'nucleus', build: FAST, threads: 1 },
+  'nucleus-2t': { page: '/', driver: 'nucleus', build: FAST, threads: 2 },
+  'nucleus-baseline': { page: '/?build=baseline', driver: 'nucleus', build: 'simd128', threads: 1 },
   'wllama-1t': { page: '/bench/peers.html', driver: 'wllama', threads: 1 },
   'wllama-2t': { page: '/bench/peers.html', driver: 'wllama', threads: 2 },
   'candle-1t': { page: '/bench/peers.html', driver: 'candle', threads: 1 },
@@ -77,7 +80,7 @@ console.log(`\n${tables.join('\n\n')}`);
 process.exitCode = failed ? 1 : 0;
 
 /** One load and one run, in a browser of their own. */
-async function measure(origin, { page: address, driver, threads }, tokens) {
+async function measure(origin, { page: address, driver, ...expected }, tokens) {
   const browser = await chromium.launch({
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
     args: ['--no-sandbox', '--disable-quic', '--no-first-run', '--disable-background-networking',
@@ -88,7 +91,7 @@ async function measure(origin, { page: address, driver, threads }, tokens) {
     const page = await (await browser.newContext()).newPage();
     await page.goto(origin + address);
     await page.evaluate(fs.readFileSync(path.join(HERE, 'drivers.js'), 'utf8'));
-    const engine = await page.evaluateHandle(([driver, threads]) => window.drivers[driver]({ threads }), [driver, threads]);
+    const engine = await page.evaluateHandle(([driver, expected]) => window.drivers[driver](expected), [driver, expected]);
     const load = () => engine.evaluate((engine, url) => engine.load(url), '/model.gguf');
     const [loaded, loadPeakBytes] = await highestMemory(browser, load);
     const figures = await engine.evaluate((engine, tokens) => engine.run(tokens), tokens);
@@ -102,9 +105,9 @@ async function measure(origin, { page: address, driver, threads }, tokens) {
 /** All engines from one origin, isolated, so that threads can run. */
 function serve(model) {
   return http.createServer((request, response) => {
-    const { pathname } = new URL(request.url, 'http://localhost'); // leaves no `..` in it
+    const { pathname } = new URL(request.url, 'http://localhost'); // leaves no `..` in it, and what is encoded stays so
     const [prefix, folder] = FOLDERS.find(([prefix]) => pathname.startsWith(prefix));
-    const rest = pathname === '/' ? 'index.html' : decodeURIComponent(pathname.slice(prefix.length));
+    const rest = pathname === '/' ? 'index.html' : pathname.slice(prefix.length);
     const file = pathname === '/model.gguf' ? model : path.join(folder, rest);
     response.setHeader('Cross-Origin-Opener-Policy', 'same-origin');
     response.setHeader('Cross-Origin-Embedder-Policy', 'require-corp');
