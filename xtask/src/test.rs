@@ -132,9 +132,13 @@ fn clippy(tools: &Tools) -> Result<()> {
 /// All tests that are marked `wasm_bindgen_test`, in headless Chromium as webdriver.json sets it up; the runner passes
 /// over the others.
 fn wasm(tools: &Tools, counts: &mut Counts, cargo_test: &mut Command) -> Result<()> {
+    run_counted(in_browser(tools, cargo_test)?, counts)
+}
+
+/// Lets `cargo test` run its tests in headless Chromium.
+pub fn in_browser<'a>(tools: &Tools, cargo_test: &'a mut Command) -> Result<&'a mut Command> {
     cargo_test.arg("--target=wasm32-unknown-unknown");
-    cargo_test.envs(WASM_TEST_SETTINGS).env("CHROMEDRIVER", tools.find(&["chromedriver"])?);
-    run_counted(cargo_test, counts)
+    Ok(cargo_test.envs(WASM_TEST_SETTINGS).env("CHROMEDRIVER", tools.find(&["chromedriver"])?))
 }
 
 /// What the engine's fast build computes in another way: the library's own tests, kernels and their twins among them, and the
@@ -145,12 +149,13 @@ fn fast(tools: &Tools, counts: &mut Counts) -> Result<()> {
     wasm(tools, counts, dist::fast::set_up(&mut cargo).args(["--lib", "--test=tiny_models"]))
 }
 
-/// `tests/e2e/*.test.mjs` in a real browser, against `dist/` as `cargo xtask serve` serves it.
+/// `tests/e2e/*.test.mjs` in a real browser, and what can be tested of `bench/`; against `dist/` as `cargo xtask serve` serves it.
 fn end_to_end(tools: &Tools, counts: &mut Counts) -> Result<()> {
     let server = Server::start(0)?;
     let mut command = tools.command("node");
     // One file at a time: the tests measure speed, and two browsers on few cores would measure each other.
-    command.args(["--test", "--test-concurrency=1", "--test-reporter=spec"]).args(files_in("tests/e2e", ".test.mjs")?);
+    command.args(["--test", "--test-concurrency=1", "--test-reporter=spec"]);
+    command.args(files_in("tests/e2e", ".test.mjs")?).args(files_in("bench", ".test.mjs")?);
     command.env("BASE_URL", server.address).env("CHROMIUM", tools.find(&BROWSERS)?);
     run_counted(&mut command, counts)
 }

@@ -27,6 +27,8 @@ pub enum Tool {
     Trunk,
     /// `node_modules/`: Playwright.
     NodePackages,
+    /// `bench/node_modules/`: wllama, to measure against.
+    PeerPackages,
     /// Chromium, its driver, and fonts for every script that the tests write.
     Browser,
     /// A Vulkan driver, for the GPU engine natively: the machine's own, or Mesa's, which computes on the CPU. Linux only.
@@ -75,7 +77,8 @@ impl Tools {
                     tools.cargo_tool("wasm-bindgen-cli", &version, &programs, why)?;
                 }
                 Tool::Trunk => tools.cargo_tool("trunk", TRUNK_VERSION, &["trunk"], "builds the page")?,
-                Tool::NodePackages => tools.node_packages()?,
+                Tool::NodePackages => tools.node_packages(".", "Playwright drives the browser, axe-core checks accessibility")?,
+                Tool::PeerPackages => tools.node_packages("bench", "wllama, to measure against")?,
                 Tool::Browser => tools.browser()?,
                 Tool::Vulkan => vulkan()?,
             }
@@ -131,21 +134,26 @@ impl Tools {
         run(&mut cargo).with_context(|| format!("cannot install {package}: put version {version} on PATH yourself"))
     }
 
-    fn node_packages(&self) -> Result<()> {
+    /// What the package.json in `folder` names, at the versions of its lockfile.
+    fn node_packages(&self, folder: &str, why: &str) -> Result<()> {
         if self.node_major().is_none() || probe(&mut self.command("npm")).is_none() {
-            apt_install(&["nodejs", "npm"], "Node.js, for the end-to-end tests")?;
+            apt_install(&["nodejs", "npm"], "Node.js, for what drives a browser")?;
         }
         let major = self.node_major().context("`node --version` does not answer after the installation")?;
         ensure!(major >= NODE_MAJOR, "Node.js is at version {major}, expected {NODE_MAJOR} or newer: install it");
 
         // npm writes the second file last, when the folder matches the first.
-        let modified = |path| fs::metadata(path).and_then(|metadata| metadata.modified());
+        let folder = Path::new(folder);
+        let modified = |path| fs::metadata(folder.join(path)).and_then(|metadata| metadata.modified());
         let installed = modified("node_modules/.package-lock.json");
         if installed.is_ok_and(|installed| modified("package-lock.json").is_ok_and(|locked| locked <= installed)) {
             return Ok(());
         }
-        println!("xtask: installing the pinned Node.js packages into node_modules/ (Playwright drives the browser, axe-core checks accessibility)");
-        run(self.command("npm").args(["ci", "--ignore-scripts"]))
+        println!(
+            "xtask: installing the pinned Node.js packages into {} ({why})",
+            folder.join("node_modules").display()
+        );
+        run(self.command("npm").args(["ci", "--ignore-scripts"]).current_dir(folder))
     }
 
     fn browser(&self) -> Result<()> {
@@ -266,6 +274,14 @@ mod tests {
             "[[package]]\nname = \"a-cli\"\nversion = \"9.0.0\"\n\n[[package]]\nname = \"a\"\nversion = \"1.2.3\"\n";
         assert_eq!(locked_version(lock, "a").unwrap(), "1.2.3");
         assert!(locked_version(lock, "b").is_err());
+    }
+
+    /// The peer that is measured against goes through the one `wasm-bindgen` that is installed.
+    #[test]
+    fn the_peer_is_locked_to_the_same_wasm_bindgen() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let version = |lock| locked_version(&fs::read_to_string(root.join(lock)).unwrap(), "wasm-bindgen").unwrap();
+        assert_eq!(version("bench/candle-peer/Cargo.lock"), version("Cargo.lock"));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Invariant: after `reserve_kv` nothing here allocates for a token, unless the model has formats that candle computes.
 
 mod activations;
+#[cfg(test)]
+mod bench;
 mod dot;
 mod formats;
 mod kv;
