@@ -1,4 +1,4 @@
-//! Measures the kernels on one thread, against a plain read of the same bytes: `cargo xtask bench cpu kernels`.
+//! Measures the kernels in the browser, on one thread, against a plain read of the same bytes: `cargo xtask bench cpu kernels`.
 //!
 //! Samples are taken in turn and the fastest of each counts: other work on the machine can only slow one down.
 //!
@@ -12,6 +12,7 @@ use super::pool::{Pool, Strip};
 use crate::clock::now_ms;
 use crate::quant::{GgmlType, units};
 use std::hint::black_box;
+use wasm_bindgen_test::{console_log, wasm_bindgen_test};
 
 const TYPES: [GgmlType; 8] = [
     GgmlType::Q4_0,
@@ -44,17 +45,16 @@ const SAMPLE_MS: f64 = 8.0;
 /// A kernel is used for so long before it is measured: a browser compiles well only what has run for a while, and beside it.
 const WARM_UP_MS: f64 = 1000.0;
 
-#[cfg_attr(target_arch = "wasm32", wasm_bindgen_test::wasm_bindgen_test)]
-#[cfg_attr(not(target_arch = "wasm32"), test)]
+#[wasm_bindgen_test]
 #[ignore = "measures"]
 fn kernels() {
-    print("One thread; GB/s of weights, G/s of multiply-adds; `read` is a plain read of the same bytes.\n");
-    print("| format | weights | read GB/s | 1 token GB/s | of read | 1 token G/s | 32 tokens G/s |");
-    print("|---|---|---|---|---|---|---|");
+    console_log!("One thread; GB/s of weights, G/s of multiply-adds; `read` is a plain read of the same bytes.\n");
+    console_log!("| format | weights | read GB/s | 1 token GB/s | of read | 1 token G/s | 32 tokens G/s |");
+    console_log!("|---|---|---|---|---|---|---|");
     for ty in TYPES {
         let row_bytes = ty.row_bytes(N_COLS);
         for n_rows in [CACHED_ROWS, STREAMED_BYTES / row_bytes / pack::ROWS * pack::ROWS] {
-            print(&Matrix::random(ty, n_rows).measure());
+            console_log!("{}", Matrix::random(ty, n_rows).measure());
         }
     }
 }
@@ -151,11 +151,4 @@ fn sample_ms(least_ms: f64, mut work: impl FnMut()) -> f64 {
         }
     }
     unreachable!("a sample ends")
-}
-
-fn print(line: &str) {
-    #[cfg(target_arch = "wasm32")]
-    wasm_bindgen_test::console_log!("{line}");
-    #[cfg(not(target_arch = "wasm32"))]
-    println!("{line}");
 }

@@ -3,7 +3,7 @@
 //! Invariant: after `reserve_kv` nothing here allocates for a token, unless the model has formats that candle computes.
 
 mod activations;
-#[cfg(test)]
+#[cfg(all(test, target_arch = "wasm32"))]
 mod bench;
 mod dot;
 mod formats;
