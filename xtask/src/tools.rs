@@ -77,7 +77,9 @@ impl Tools {
                     tools.cargo_tool("wasm-bindgen-cli", &version, &programs, why)?;
                 }
                 Tool::Trunk => tools.cargo_tool("trunk", TRUNK_VERSION, &["trunk"], "builds the page")?,
-                Tool::NodePackages => tools.node_packages(".", "Playwright drives the browser, axe-core checks accessibility")?,
+                Tool::NodePackages => {
+                    tools.node_packages(".", "Playwright drives the browser, axe-core checks accessibility")?
+                }
                 Tool::PeerPackages => tools.node_packages("bench", "wllama, to measure against")?,
                 Tool::Browser => tools.browser()?,
                 Tool::Vulkan => vulkan()?,
