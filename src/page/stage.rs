@@ -104,6 +104,7 @@ impl Stage {
         self.speed.extend(&new, &run, is_paused, now_ms);
         self.steps.borrow_mut().extend(new);
         self.show_current();
+        self.output.follow();
     }
 
     pub fn end(&self, outcome: &Result<RunResult>, was_paused: bool) {
