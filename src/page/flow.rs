@@ -38,7 +38,7 @@ impl Flow {
     pub fn set_prompt(&mut self, prompt: &str) {
         let span: HtmlElement = create("span", "prompt-text");
         span.set_text_content(Some(prompt));
-        self.n_prompt_chars = prompt.len();
+        self.n_prompt_chars = prompt.chars().count();
         match self.root.query_selector(".prompt-text").ok().flatten() {
             Some(old) => old.replace_with_with_node_1(&span).expect("the old prompt is in the document"),
             None => self.blocks[0].prepend_with_node_1(&span).expect("a new node can be put first"),

@@ -66,7 +66,6 @@ impl Output {
             let width = output.panel.client_width();
             if output.width.replace(width) != width {
                 output.text.borrow().join();
-                output.follow();
             }
         });
         this
