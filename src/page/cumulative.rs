@@ -11,6 +11,7 @@ use super::ladder::{Filter, filter_name, first_filter, shown_probabilities};
 use super::stage::RunInfo;
 use super::words::{percent, spelt};
 use crate::protocol::{SamplerOrder, StepRecord};
+use std::cell::Cell;
 use web_sys::{Element, HtmlElement, SvgElement};
 
 /// Kept tokens drawn one by one; the rest of the nucleus is one block.
@@ -29,9 +30,14 @@ pub struct CumulativeBars {
 
 /// One bar: a segment per kept token, one for the other kept ones; what is left of it is cut.
 struct Bar {
-    segments: Vec<SvgElement>,
-    y: &'static str,
-    rest: SvgElement,
+    segments: Vec<Segment>,
+    rest: Segment,
+}
+
+/// A piece of a bar, written to the document only when it changes: most of them are empty most of the time.
+struct Segment {
+    rect: SvgElement,
+    last: Cell<Option<(f64, f64, &'static str)>>,
 }
 
 /// A label and a tick at a place between 0 and 1.
@@ -121,14 +127,9 @@ impl CumulativeBars {
 }
 
 impl Bar {
-    fn new(svg: &SvgElement, y: &'static str) -> Self {
-        let rect = |class: &str| {
-            let rect = create_svg("rect", &[("class", class), ("y", y), ("height", "14"), ("width", "0")]);
-            append(svg, &rect);
-            rect
-        };
-        let rest = rect("rest");
-        Self { segments: (0..N_SEGMENTS).map(|_| rect("kept")).collect(), y, rest }
+    fn new(svg: &SvgElement, y: &str) -> Self {
+        let rest = Segment::new(svg, y);
+        Self { segments: (0..N_SEGMENTS).map(|_| Segment::new(svg, y)).collect(), rest }
     }
 
     /// Draws kept tokens of these probabilities from the left; `end` is where the last kept one ends.
@@ -136,15 +137,30 @@ impl Bar {
         let mut x = 0.0;
         for (i, segment) in self.segments.iter().enumerate() {
             let width = probabilities.next().map_or(0.0, f64::from) * WIDTH;
-            dom::set(segment, "x", &format!("{x:.2}"));
             // A hair of paper between neighbours, where there is room for it.
-            dom::set(segment, "width", &format!("{:.2}", if width > 4.0 { width - 1.5 } else { width }));
-            dom::set(segment, "class", if chosen == Some(i) { "chosen" } else { "kept" });
+            let gap = if width > 4.0 { 1.5 } else { 0.0 };
+            segment.draw(x, width - gap, if chosen == Some(i) { "chosen" } else { "kept" });
             x += width;
         }
-        dom::set(&self.rest, "x", &format!("{x:.2}"));
-        dom::set(&self.rest, "y", self.y);
-        dom::set(&self.rest, "width", &format!("{:.2}", (f64::from(end) * WIDTH - x).max(0.0)));
+        self.rest.draw(x, (f64::from(end) * WIDTH - x).max(0.0), "rest");
+    }
+}
+
+impl Segment {
+    fn new(svg: &SvgElement, y: &str) -> Self {
+        let rect = create_svg("rect", &[("y", y), ("height", "14"), ("width", "0")]);
+        append(svg, &rect);
+        Self { rect, last: Cell::new(None) }
+    }
+
+    fn draw(&self, x: f64, width: f64, class: &'static str) {
+        // Where nothing is stays where it was.
+        let now = if width > 0.0 { (x, width, class) } else { (0.0, 0.0, class) };
+        if self.last.replace(Some(now)) != Some(now) {
+            dom::set(&self.rect, "x", &format!("{:.2}", now.0));
+            dom::set(&self.rect, "width", &format!("{:.2}", now.1));
+            dom::set(&self.rect, "class", class);
+        }
     }
 }
 

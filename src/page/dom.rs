@@ -4,7 +4,7 @@
 
 use std::cell::RefCell;
 use wasm_bindgen::{JsCast, prelude::*};
-use web_sys::{Document, Element, Event, EventTarget, HtmlElement, SvgElement, Window};
+use web_sys::{Document, Element, Event, EventTarget, HtmlElement, ResizeObserver, SvgElement, Window};
 
 const SVG: &str = "http://www.w3.org/2000/svg";
 
@@ -68,6 +68,14 @@ pub fn on<E: JsCast + 'static>(target: &EventTarget, event: &str, mut listener: 
     target
         .add_event_listener_with_callback(event, closure.as_ref().unchecked_ref())
         .expect("the target takes listeners");
+    closure.forget();
+}
+
+/// Calls `listener` when the size of `element` has changed, and once at first, for as long as the page lives.
+pub fn on_resize(element: &Element, listener: impl FnMut() + 'static) {
+    let closure = Closure::<dyn FnMut()>::new(listener);
+    let observer = ResizeObserver::new(closure.as_ref().unchecked_ref()).expect("an observer takes any function");
+    observer.observe(element);
     closure.forget();
 }
 

@@ -34,6 +34,8 @@ mod dom;
 #[cfg(target_arch = "wasm32")]
 mod engine_line;
 #[cfg(target_arch = "wasm32")]
+mod flow;
+#[cfg(target_arch = "wasm32")]
 mod form;
 #[cfg(target_arch = "wasm32")]
 mod inspector;

@@ -2,9 +2,10 @@
 //!
 //! A chip is a button that shows its step. One of them at a time is in the tab order (roving tabindex); arrow keys go along.
 //!
-//! Invariant: appends only; a frame costs as much as it has new tokens.
+//! Invariant: appends only; a frame costs as much as it has new tokens, however long the text is.
 
 use super::dom::{self, append, by_id, create};
+use super::flow::Flow;
 use super::words::spell;
 use crate::protocol::StepRecord;
 use std::cell::{Cell, RefCell};
@@ -15,8 +16,12 @@ use web_sys::{Element, HtmlElement, KeyboardEvent, MouseEvent};
 pub struct Output {
     panel: HtmlElement,
     /// Holds the chips of the current run; replaced as a whole by the next.
-    text: RefCell<HtmlElement>,
+    text: RefCell<Flow>,
     chips: RefCell<Vec<HtmlElement>>,
+    /// The end was in view when the last chips came.
+    is_following: Cell<bool>,
+    /// The panel's width for which the blocks of the text end with their lines.
+    width: Cell<i32>,
     current: Cell<Option<usize>>,
     empty: HtmlElement,
 }
@@ -30,12 +35,14 @@ impl Output {
     /// `pick` is called with the index of a chip that the reader chose.
     pub fn new(pick: impl Fn(usize) + 'static) -> Rc<Self> {
         let panel: HtmlElement = by_id("output");
-        let text: HtmlElement = create("div", "text");
-        append(&panel, &text);
+        let text = Flow::new();
+        append(&panel, text.root());
         let this = Rc::new(Self {
+            width: Cell::new(panel.client_width()),
             panel,
             text: RefCell::new(text),
             chips: RefCell::default(),
+            is_following: Cell::new(true),
             current: Cell::new(None),
             empty: by_id("output-empty"),
         });
@@ -48,10 +55,17 @@ impl Output {
         });
         let output = Rc::clone(&this);
         dom::on(&this.panel, "keydown", move |event: KeyboardEvent| {
-            if let Some(index) = output.index_of(event.target()).and_then(|at| output.neighbour(at, &event)) {
+            if let Some(index) = output.index_of(event.target()).and_then(|at| output.key_target(at, &event)) {
                 event.prevent_default();
                 pick(index);
                 output.focus(index);
+            }
+        });
+        let output = Rc::clone(&this);
+        dom::on_resize(&this.panel, move || {
+            let width = output.panel.client_width();
+            if output.width.replace(width) != width {
+                output.text.borrow().join();
             }
         });
         this
@@ -60,39 +74,40 @@ impl Output {
     /// Starts a run: the prompt, no chips.
     pub fn begin(&self, prompt: &str) {
         self.empty.set_hidden(true);
-        let text: HtmlElement = create("div", "text");
-        self.text.borrow().replace_with_with_node_1(&text).expect("the old text is in the document");
+        let text = Flow::new();
+        self.text.borrow().root().replace_with_with_node_1(text.root()).expect("the old text is in the document");
         *self.text.borrow_mut() = text;
         self.chips.borrow_mut().clear();
         self.current.set(None);
+        self.is_following.set(true);
         self.set_prompt(prompt);
     }
 
     /// Puts the prompt before the chips; for a prompt of ids its text comes later than the run's start.
     pub fn set_prompt(&self, prompt: &str) {
-        let span: HtmlElement = create("span", "prompt-text");
-        span.set_text_content(Some(prompt));
-        let text = self.text.borrow();
-        match text.query_selector(".prompt-text").ok().flatten() {
-            Some(old) => old.replace_with_with_node_1(&span).expect("the old prompt is in the document"),
-            None => text.prepend_with_node_1(&span).expect("a new node can be put first"),
-        }
+        self.text.borrow_mut().set_prompt(prompt);
     }
 
-    /// Appends one chip per step and keeps the end in view if it was.
+    /// Appends one chip per step. Called before a frame's other writes, since it reads the layout; [`Output::follow`] comes last.
     pub fn extend(&self, steps: &[StepRecord]) {
-        let at_end = self.panel.scroll_height() - self.panel.scroll_top() - self.panel.client_height() < NEAR_END;
-        let text = self.text.borrow();
+        let n_below = self.panel.scroll_height() - self.panel.scroll_top() - self.panel.client_height();
+        self.is_following.set(n_below < NEAR_END);
+        let mut text = self.text.borrow_mut();
         let mut chips = self.chips.borrow_mut();
+        text.close_lines(&chips);
         for step in steps {
             let chip = chip(chips.len(), step);
-            append(&text, &chip);
+            text.append(&chip);
             if step.bytes.contains(&b'\n') {
-                append(&text, &create::<Element>("br", ""));
+                text.append(&create::<Element>("br", ""));
             }
             chips.push(chip);
         }
-        if at_end {
+    }
+
+    /// Keeps the end in view if it was. The layout that this needs is the frame's own when nothing is written after it.
+    pub fn follow(&self) {
+        if self.is_following.get() {
             self.panel.set_scroll_top(self.panel.scroll_height());
         }
     }
@@ -122,12 +137,14 @@ impl Output {
         chip.get_attribute("data-index")?.parse().ok()
     }
 
-    fn neighbour(&self, at: usize, event: &KeyboardEvent) -> Option<usize> {
+    /// The chip that a key chooses, from the one at `at`.
+    fn key_target(&self, at: usize, event: &KeyboardEvent) -> Option<usize> {
         let last = self.chips.borrow().len().checked_sub(1)?;
         if event.ctrl_key() || event.meta_key() || event.alt_key() {
             return None;
         }
         match event.key().as_str() {
+            "Enter" | " " => Some(at),
             "ArrowRight" | "ArrowDown" => Some((at + 1).min(last)),
             "ArrowLeft" | "ArrowUp" => Some(at.saturating_sub(1)),
             "Home" => Some(0),
@@ -137,9 +154,10 @@ impl Output {
     }
 }
 
+/// A button by role: a real one has a layout of its own inside, and its text cannot be selected.
 fn chip(index: usize, step: &StepRecord) -> HtmlElement {
-    let chip: HtmlElement = create("button", "chip");
-    dom::set(&chip, "type", "button");
+    let chip: HtmlElement = create("span", "chip");
+    dom::set(&chip, "role", "button");
     dom::set(&chip, "data-index", &index.to_string());
     chip.set_tab_index(-1);
     let shade = (step.surprisal_bits / FULL_SHADE_BITS).clamp(0.0, 1.0);

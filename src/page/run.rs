@@ -274,7 +274,9 @@ impl Runs {
             (run.arrived.drain(..n_new).collect::<Vec<_>>(), run.is_paused)
         };
         let n_new = u32::try_from(steps.len()).expect("maxNewTokens is a u32");
-        if !steps.is_empty() {
+        if steps.is_empty() {
+            self.stage.catch_up(now_ms());
+        } else {
             self.stage.extend(steps, is_paused, now_ms());
         }
         let (grant, has_more, is_over) = {
@@ -297,6 +299,8 @@ impl Runs {
             self.request_frame();
         } else if is_over {
             self.finish();
+        } else if self.stage.is_behind() {
+            self.request_frame();
         }
     }
 

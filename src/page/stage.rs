@@ -26,6 +26,10 @@ pub struct RunInfo {
     pub message: &'static str,
 }
 
+/// While tokens stream, the panel about one step is drawn no more often than this. It costs as much as the rest of a frame, and
+/// nobody reads sixty lists of candidates a second.
+const PANEL_MS: f64 = 30.0;
+
 pub struct Stage {
     output: Rc<Output>,
     inspector: Inspector,
@@ -34,6 +38,9 @@ pub struct Stage {
     steps: RefCell<Vec<StepRecord>>,
     /// The step that the reader picked; none: the newest.
     picked: Cell<Option<usize>>,
+    /// The panel shows an older step than the newest, which it should follow.
+    is_behind: Cell<bool>,
+    drawn_ms: Cell<f64>,
     place: TextCell,
     follow: HtmlElement,
     status: HtmlElement,
@@ -61,6 +68,8 @@ impl Stage {
                 run: RefCell::default(),
                 steps: RefCell::default(),
                 picked: Cell::new(None),
+                is_behind: Cell::new(false),
+                drawn_ms: Cell::new(0.0),
                 place: TextCell::of_id("step-place"),
                 follow,
                 status: by_id("status"),
@@ -85,6 +94,7 @@ impl Stage {
         *self.run.borrow_mut() = Some(Rc::clone(info));
         self.steps.borrow_mut().clear();
         self.picked.set(None);
+        self.is_behind.set(false);
         self.follow.set_hidden(true);
         self.place.set("no step yet");
         self.output.begin(prompt);
@@ -97,17 +107,38 @@ impl Stage {
         self.output.set_prompt(prompt);
     }
 
-    /// Shows the steps of one frame: their chips, and the newest one in the panel unless the reader looks at another.
+    /// Shows the steps of one frame: their chips, and the newest one in the panel unless the reader looks at another or it was
+    /// drawn just now: then [`Stage::catch_up`] is due.
     pub fn extend(&self, new: Vec<StepRecord>, is_paused: bool, now_ms: f64) {
         let Some(run) = self.run.borrow().clone() else { return };
         self.output.extend(&new);
         self.speed.extend(&new, &run, is_paused, now_ms);
         self.steps.borrow_mut().extend(new);
-        self.show_current();
+        self.mark_current();
+        self.is_behind.set(self.picked.get().is_none());
+        if is_paused || now_ms - self.drawn_ms.get() >= PANEL_MS {
+            self.catch_up(now_ms);
+        }
+        self.output.follow();
+    }
+
+    pub fn is_behind(&self) -> bool {
+        self.is_behind.get()
+    }
+
+    /// Draws the newest step in the panel if it does not show it yet.
+    pub fn catch_up(&self, now_ms: f64) {
+        if self.is_behind.get() {
+            self.drawn_ms.set(now_ms);
+            self.inspect_current();
+        }
     }
 
     pub fn end(&self, outcome: &Result<RunResult>, was_paused: bool) {
         let Some(run) = self.run.borrow().clone() else { return };
+        if self.is_behind.get() {
+            self.inspect_current();
+        }
         self.speed.end(outcome.as_ref().ok(), run.options.kv_cache, was_paused);
         match outcome {
             Ok(result) => self.say(&ending(result)),
@@ -128,15 +159,29 @@ impl Stage {
     }
 
     fn show_current(&self) {
-        let steps = self.steps.borrow();
-        let run = self.run.borrow();
-        let Some(last) = steps.len().checked_sub(1) else { return };
-        let index = self.picked.get().unwrap_or(last).min(last);
-        if let Some(run) = run.as_ref() {
-            self.inspector.show(&steps[index], run);
+        self.mark_current();
+        self.inspect_current();
+    }
+
+    /// Marks the chip of the step that the panel is about, and says its number.
+    fn mark_current(&self) {
+        if let Some(index) = self.current() {
+            self.output.mark(index);
+            self.place.set(&place(index, self.steps.borrow().len()));
         }
-        self.output.mark(index);
-        self.place.set(&place(index, steps.len()));
+    }
+
+    fn inspect_current(&self) {
+        self.is_behind.set(false);
+        if let (Some(index), Some(run)) = (self.current(), self.run.borrow().as_ref()) {
+            self.inspector.show(&self.steps.borrow()[index], run);
+        }
+    }
+
+    /// The step that the reader picked, or the newest.
+    fn current(&self) -> Option<usize> {
+        let last = self.steps.borrow().len().checked_sub(1)?;
+        Some(self.picked.get().unwrap_or(last).min(last))
     }
 }
 
