@@ -134,15 +134,12 @@ fn rows<F: Format>(Product { weights, n_rows, x, mut out, add, panel }: Product)
         }
     };
     if x.len() == 1 {
-        let apart = n_groups / STREAMS;
-        for g in 0..apart {
-            let groups = std::array::from_fn(|i| g + i * apart);
-            let products = from_packed::<F, STREAMS>(groups.map(group), x, 0, &constants);
-            groups.into_iter().zip(products).for_each(|(g, acc)| store(g, 0, acc));
-        }
-        for g in apart * STREAMS..n_groups {
-            let [acc] = from_packed::<F, 1>([group(g)], x, 0, &constants);
-            store(g, 0, acc);
+        // As many streams as there are groups for, of the same length: the last one may lack a group.
+        let apart = n_groups.div_ceil(STREAMS);
+        for first in 0..apart {
+            let groups = (first..n_groups).step_by(apart);
+            let products = from_packed::<F, STREAMS>(groups.clone().map(group), x, 0, &constants);
+            groups.zip(products).for_each(|(g, acc)| store(g, 0, acc));
         }
     } else {
         let panel = &mut panel.0[..row_bytes / F::TYPE.block_bytes() * F::UNITS];
@@ -173,25 +170,29 @@ fn rows<F: Format>(Product { weights, n_rows, x, mut out, add, panel }: Product)
     }
 }
 
-/// The products of `N` groups of eight rows with one token, block by block in turn.
+/// The products of at most `N` groups of eight rows with one token, block by block in turn.
 #[inline(always)]
-fn from_packed<F: Format, const N: usize>(
-    groups: [&[u8]; N],
+fn from_packed<'a, F: Format, const N: usize>(
+    groups: impl IntoIterator<Item = &'a [u8]>,
     x: &Activations,
     token: usize,
     constants: &Constants,
 ) -> [[F32x4; VECS]; N] {
+    let (mut streams, mut n_streams): ([&[u8]; N], _) = ([&[]; N], 0);
+    for (stream, group) in streams.iter_mut().zip(groups) {
+        *stream = group;
+        n_streams += 1;
+    }
     let mut acc = [[F32x4::ZERO; VECS]; N];
-    let steps = Steps::new();
-    for b in 0..groups[0].len() / F::BLOCK {
-        for i in steps.to::<N>() {
-            let block = &groups[i][b * F::BLOCK..][..F::BLOCK];
+    for b in 0..streams[0].len() / F::BLOCK {
+        for (acc, group) in acc.iter_mut().zip(streams).take(n_streams) {
+            let block = &group[b * F::BLOCK..][..F::BLOCK];
             let head = Head::new::<F>(block, constants);
             for (j, unit) in block[F::HEAD..].chunks_exact(F::Width::UNIT_BYTES).enumerate() {
                 let x = x.block(b * F::UNITS + j, token);
                 let unit = Packed::<F::Width>::new(unit, constants.masks);
                 let [dots] = dot(F::INTEGERS, &unit, [&x.operand]);
-                head.worth::<F>(j).add::<F>(&mut acc[i], dots, x);
+                head.worth::<F>(j).add::<F>(acc, dots, x);
             }
         }
     }

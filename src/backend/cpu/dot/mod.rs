@@ -50,7 +50,7 @@ pub trait TakeQuad {
 pub struct Steps(usize);
 
 impl Steps {
-    const MAX: usize = 8;
+    const MAX: usize = 4;
 
     pub fn new() -> Self {
         Self(std::hint::black_box(Self::MAX))
