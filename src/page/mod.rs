@@ -15,6 +15,7 @@ pub mod options;
 pub mod pacing;
 pub mod race;
 pub mod sentence;
+pub mod what_if;
 pub mod words;
 
 #[cfg(target_arch = "wasm32")]
