@@ -45,9 +45,15 @@ mod picker;
 #[cfg(target_arch = "wasm32")]
 mod run;
 #[cfg(target_arch = "wasm32")]
+mod scrub;
+#[cfg(target_arch = "wasm32")]
 mod speed;
 #[cfg(target_arch = "wasm32")]
 mod stage;
+#[cfg(target_arch = "wasm32")]
+mod tempo;
+#[cfg(target_arch = "wasm32")]
+mod what_if_panel;
 
 #[cfg(target_arch = "wasm32")]
 pub use app::start;

@@ -8,14 +8,19 @@
 use super::dom::{self, TextCell, by_id};
 use super::inspector::Inspector;
 use super::output::Output;
+use super::scrub::Scrubber;
 use super::sentence::place;
 use super::speed::SpeedView;
-use super::words::explain;
+use super::what_if_panel::WhatIfPanel;
+use super::words::{explain, spelt};
 use crate::error::{Error, Result};
 use crate::protocol::{GenerateOptions, RunResult, StepRecord};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use web_sys::{Event, HtmlElement};
+
+/// Chips before the current one that are likely in view.
+const N_AROUND: usize = 150;
 
 /// What the views need to know about a run beside its steps.
 pub struct RunInfo {
@@ -29,6 +34,9 @@ pub struct RunInfo {
 pub struct Stage {
     output: Rc<Output>,
     inspector: Inspector,
+    scrubber: Scrubber,
+    what_if: WhatIfPanel,
+    what_if_note: TextCell,
     pub speed: SpeedView,
     run: RefCell<Option<Rc<RunInfo>>>,
     steps: RefCell<Vec<StepRecord>>,
@@ -43,7 +51,7 @@ pub struct Stage {
 impl Stage {
     pub fn new() -> Rc<Self> {
         Rc::new_cyclic(|weak: &Weak<Self>| {
-            let (picker, follower) = (weak.clone(), weak.clone());
+            let (picker, follower, scrubbed, moved) = (weak.clone(), weak.clone(), weak.clone(), weak.clone());
             let follow: HtmlElement = by_id("follow");
             dom::on(&follow, "click", move |_: Event| {
                 if let Some(stage) = follower.upgrade() {
@@ -57,6 +65,17 @@ impl Stage {
                     }
                 }),
                 inspector: Inspector::new(),
+                scrubber: Scrubber::new(move |index| {
+                    if let Some(stage) = scrubbed.upgrade() {
+                        stage.pick(index);
+                    }
+                }),
+                what_if: WhatIfPanel::new(move || {
+                    if let Some(stage) = moved.upgrade() {
+                        stage.move_settings();
+                    }
+                }),
+                what_if_note: TextCell::of_id("if-step"),
                 speed: SpeedView::new(),
                 run: RefCell::default(),
                 steps: RefCell::default(),
@@ -89,6 +108,9 @@ impl Stage {
         self.place.set("no step yet");
         self.output.begin(prompt);
         self.inspector.clear();
+        self.scrubber.clear();
+        self.what_if.begin(info);
+        self.what_if_note.set("");
         self.speed.begin(info.options.kv_cache);
         self.say(info.message);
     }
@@ -98,16 +120,23 @@ impl Stage {
     }
 
     /// Shows the steps of one frame: their chips, and the newest one in the panel unless the reader looks at another.
-    pub fn extend(&self, new: Vec<StepRecord>, is_paused: bool, now_ms: f64) {
+    pub fn extend(self: &Rc<Self>, new: Vec<StepRecord>, is_paused: bool, now_ms: f64) {
         let Some(run) = self.run.borrow().clone() else { return };
         self.output.extend(&new);
         self.speed.extend(&new, &run, is_paused, now_ms);
         self.steps.borrow_mut().extend(new);
         self.show_current();
+        let n_steps = self.steps.borrow().len();
+        let shown = self.picked.get().unwrap_or(n_steps - 1);
+        self.scrubber.follow(shown, n_steps, &place(shown, n_steps), now_ms);
+        if self.what_if.is_on() {
+            self.judge_later();
+        }
     }
 
     pub fn end(&self, outcome: &Result<RunResult>, was_paused: bool) {
         let Some(run) = self.run.borrow().clone() else { return };
+        self.show_place();
         self.speed.end(outcome.as_ref().ok(), run.options.kv_cache, was_paused);
         match outcome {
             Ok(result) => self.say(&ending(result)),
@@ -119,12 +148,44 @@ impl Stage {
         self.picked.set(Some(index));
         self.follow.set_hidden(false);
         self.show_current();
+        self.show_place();
+    }
+
+    /// The reader has moved a setting of "what if": the step on screen first, then the others.
+    fn move_settings(self: &Rc<Self>) {
+        let Some(run) = self.run.borrow().clone() else { return };
+        self.what_if.read(&run, self.what_if.is_back());
+        self.show_current();
+        // What is in view is judged before what is not.
+        self.what_if.judge_from(self.picked.get().unwrap_or(0).saturating_sub(N_AROUND));
+        self.judge_later();
+    }
+
+    fn judge_later(self: &Rc<Self>) {
+        let stage = Rc::downgrade(self);
+        self.what_if.later(move || {
+            if let Some(stage) = stage.upgrade()
+                && stage.what_if.judge_slice(&stage.steps.borrow(), |at, verdict| stage.output.set_verdict(at, verdict))
+            {
+                stage.judge_later();
+            }
+        });
+    }
+
+    /// The slider, at the step on screen.
+    fn show_place(&self) {
+        let n_steps = self.steps.borrow().len();
+        if let Some(last) = n_steps.checked_sub(1) {
+            let index = self.picked.get().unwrap_or(last).min(last);
+            self.scrubber.show(index, n_steps, &place(index, n_steps));
+        }
     }
 
     fn follow_newest(&self) {
         self.picked.set(None);
         self.follow.set_hidden(true);
         self.show_current();
+        self.show_place();
     }
 
     fn show_current(&self) {
@@ -133,10 +194,28 @@ impl Stage {
         let Some(last) = steps.len().checked_sub(1) else { return };
         let index = self.picked.get().unwrap_or(last).min(last);
         if let Some(run) = run.as_ref() {
-            self.inspector.show(&steps[index], run);
+            self.show_step(&steps[index], run);
         }
         self.output.mark(index);
         self.place.set(&place(index, steps.len()));
+    }
+}
+
+impl Stage {
+    /// As it was drawn, or as it would have been.
+    fn show_step(&self, step: &StepRecord, run: &RunInfo) {
+        let recomputed = self.what_if.recompute(step, run);
+        let note = match &recomputed {
+            None if self.what_if.is_on() => "Not known from what was kept: shown as it was drawn.".to_owned(),
+            None => String::new(),
+            Some((other, _)) if other.id == step.id => format!("Here {} all the same.", spelt(&step.bytes)),
+            Some((other, _)) => format!("Here {} instead of {}.", spelt(&other.bytes), spelt(&step.bytes)),
+        };
+        self.what_if_note.set(&note);
+        match &recomputed {
+            Some((step, run)) => self.inspector.show(step, run),
+            None => self.inspector.show(step, run),
+        }
     }
 }
 
