@@ -124,7 +124,7 @@ fn compare(run: &SamplingOptions, read: impl Fn(&Sampler, u32) -> Logits) -> (us
             for (a, b) in found.candidates.iter().zip(&fresh.candidates) {
                 for (a, b) in [(a.p_raw, b.p_raw), (a.p_temperature, b.p_temperature), (a.p_final, b.p_final)] {
                     // As near as the sum at that temperature is known from the tail.
-                    assert!((a - b).abs() <= 2e-2 * b.abs() + 1e-9, "step {index} {settings:?}: {a}, expected {b}");
+                    assert!((a - b).abs() <= 6e-3 * b.abs() + 1e-9, "step {index} {settings:?}: {a}, expected {b}");
                 }
             }
         }

@@ -9,6 +9,7 @@
 //! text nodes only.
 
 pub mod about;
+pub mod curves;
 pub mod download;
 pub mod ladder;
 pub mod options;
@@ -30,6 +31,8 @@ mod client;
 mod convert;
 #[cfg(target_arch = "wasm32")]
 mod cumulative;
+#[cfg(target_arch = "wasm32")]
+mod curves_view;
 #[cfg(target_arch = "wasm32")]
 mod dom;
 #[cfg(target_arch = "wasm32")]

@@ -34,6 +34,9 @@ pub enum Verdict {
     Unknown,
 }
 
+/// A sum that is known no better gives probabilities that should not be shown.
+const MOST_ERROR: f64 = 0.005;
+
 pub struct WhatIf {
     sampling: SamplingOptions,
     /// Of the run, of which sums are exact.
@@ -114,7 +117,7 @@ impl WhatIf {
             bytes: listed.map_or_else(|| step.bytes.clone(), |candidate| candidate.bytes.clone()),
             rank: if is_forced { step.rank } else { taken.rank },
             p: listed.map_or(0.0, |candidate| candidate.p_final),
-            surprisal_bits: listed.map_or(step.surprisal_bits, |candidate| -candidate.p_raw.log2() + 0.0),
+            surprisal_bits: if id == step.id { step.surprisal_bits } else { taken.surprisal_bits },
             u: if is_forced { None } else { taken.u },
             nucleus_size: taken.nucleus_size,
             nucleus_mass: taken.nucleus_mass,
@@ -138,6 +141,9 @@ impl WhatIf {
             let (least, most) = tail.weight_at(temperature, listed().map(|candidate| candidate.logit));
             let middle = (least + most) / 2.0;
             let error = tail.sums.error + (most - least) / 2.0 / least;
+            if error > MOST_ERROR {
+                return None;
+            }
             Sums { weight_at_temperature: middle, error, ..tail.sums }
         };
         let u = self.u(step);
@@ -166,7 +172,7 @@ impl WhatIf {
 }
 
 /// Whether anything changes logits between the model and the filters.
-fn has_processors(run: &GenerateOptions) -> bool {
+pub fn has_processors(run: &GenerateOptions) -> bool {
     let SamplingOptions { repetition_penalty, no_repeat_ngram_size, logit_bias, suppress, .. } = &run.sampling;
     *repetition_penalty != 1.0
         || *no_repeat_ngram_size > 0
