@@ -154,7 +154,7 @@ impl Picture {
             append(&svg, &create_svg("path", &[("class", "grid"), ("d", &horizontal(*y))]));
             text(LEFT - 4.0, y + 3.5, "end", mark);
         }
-        for (rank, mark) in [(1.0, "1"), (10.0, "10"), (100.0, "100"), (1e3, "1,000"), (1e4, "10,000")] {
+        for (rank, mark) in [(1.0, "1"), (10.0, "10"), (100.0, "100"), (1e3, "1,000"), (1e4, "10⁴"), (1e5, "10⁵")] {
             text(x_of(rank), BOTTOM + 12.0, "middle", mark);
         }
         text((LEFT + RIGHT) / 2.0, HEIGHT - 4.0, "middle", "rank of the token (log scale)");

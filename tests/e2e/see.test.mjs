@@ -187,3 +187,31 @@ pageTest('what if over a long run never blocks the page, and a run with a penalt
   await set(page, '#if-top-p', 0.5);
   assert.match(await page.textContent('#if-result'), /which its steps do not keep/);
 });
+
+pageTest('the rank curve is that of all logits, sorted; the list has raw, tempered and final probabilities', OPEN, async page => {
+  await loaded(page);
+  const result = await page.evaluate(async () => {
+    const last = [];
+    const { ids } = await window.nucleus.generate({ prompt: 'Once upon a time', seed: 11, maxNewTokens: 4 }, step => { last[0] = step; });
+    const label = document.querySelector('#rank-curve').getAttribute('aria-label');
+    const prompt = (await window.nucleus.tokenize('Once upon a time')).map(token => token.id);
+    const logits = Array.from(await window.nucleus.logits([...prompt, ...ids.slice(0, 3)])).sort((a, b) => b - a);
+    return { label, logits, step: last[0] };
+  });
+  const weight = result.logits.reduce((sum, logit) => sum + Math.exp((logit - result.logits[0]) / 0.7), 0);
+  const points = [...result.label.matchAll(/rank ([\d,]+): ([\d.e+-]+)/g)].map(([, rank, p]) => [Number(rank.replace(/,/g, '')), Number(p)]);
+  assert.deepEqual(points.map(([rank]) => rank), [1, 10, 100, 1000, 10_000, 49_152]);
+  for (const [rank, p] of points) {
+    const expected = Math.exp((result.logits[rank - 1] - result.logits[0]) / 0.7) / weight;
+    // 1/16 of a logit at temperature 0.7, and rounding of the label and of the engine's two ways to the same logits.
+    assert.ok(Math.abs(Math.log(p / expected)) < 1 / 16 / 0.7 + 0.01, `rank ${rank}: ${p}, expected ${expected}`);
+  }
+  const row = page.locator('#candidates .row.kept').first().locator('.number');
+  const [raw, tempered, final] = (await row.allTextContents()).map(text => parseFloat(text) / 100);
+  const best = result.step.candidates[0];
+  for (const [shown, p] of [[raw, best.pRaw], [tempered, best.pTemperature], [final, best.pFinal]]) {
+    assert.ok(Math.abs(shown - p) < 0.0051, `${shown}, expected ${p}`);
+  }
+  assert.match(await page.textContent('#sum-caption'), /crosses 0\.90, number \d+\. u = 0\.\d{4} of what is kept/);
+  assert.match(await page.textContent('#cumulative'), /% cut off/);
+});
