@@ -37,24 +37,25 @@ impl Tail {
     pub fn of(logits: &Logits, sums: Sums, vocab_size: usize, listed: impl Iterator<Item = f32>) -> Tail {
         // The count in the upper half and the sum of parts in the lower, so that a token is one addition.
         let mut bins = [0u64; BINS];
-        let part_of = |logit: f32| {
-            let last = BINS as u32 * PARTS - 1;
-            (((sums.max - logit) * (BINS_PER_LOGIT as f32 * PARTS as f32)) as u32).min(last)
-        };
         let entry = |part: u32| ((part / PARTS) as usize % BINS, 1 << 32 | u64::from(part % PARTS));
-        let mut add = |logit: f32| {
-            let (bin, entry) = entry(part_of(logit));
+        let mut add = |part: u32| {
+            let (bin, entry) = entry(part);
             bins[bin] += entry;
         };
         let n_unknown = if logits.all.is_empty() {
-            logits.top.best.iter().for_each(|&(_, logit)| add(logit));
+            logits.top.best.iter().for_each(|&(_, logit)| add(part_of(sums.max, logit)));
             vocab_size - logits.top.best.len()
         } else {
-            logits.all.iter().for_each(|&logit| add(logit));
+            // Block by block: the compiler computes the parts in vectors.
+            let (blocks, rest) = logits.all.as_chunks::<64>();
+            for block in blocks {
+                block.map(|logit| part_of(sums.max, logit)).into_iter().for_each(&mut add);
+            }
+            rest.iter().for_each(|&logit| add(part_of(sums.max, logit)));
             0
         };
         for logit in listed.take(N_LISTED) {
-            let (bin, entry) = entry(part_of(logit));
+            let (bin, entry) = entry(part_of(sums.max, logit));
             bins[bin] -= entry;
         }
         let first = bins.iter().position(|&bin| bin > 0).unwrap_or(0);
@@ -120,17 +121,29 @@ impl Tail {
     }
 }
 
+/// How far below the maximum a logit lies, in parts of bins, to the nearest one.
+#[inline(always)]
+fn part_of(max: f32, logit: f32) -> u32 {
+    const LAST: f32 = (BINS as u32 * PARTS - 1) as f32;
+    /// 2^23: adding it leaves the nearest integer in the low bits.
+    const ROUND: f32 = 8_388_608.0;
+    let parts = (max - logit) * (BINS_PER_LOGIT as f32 * PARTS as f32);
+    let parts = if parts < LAST { parts } else { LAST };
+    (parts + ROUND).to_bits() & (BINS as u32 * PARTS - 1)
+}
+
 /// Bounds of Σ e^(beta x) over the tokens of one bin.
 fn bin_weight(bin: u32, count: u32, mean: u16, beta: f64) -> (f64, f64) {
     let n = f64::from(count);
     let at = |bins: f64| (-beta * bins / BINS_PER_LOGIT).exp();
-    let (near, far) = (at(f64::from(bin)), at(f64::from(bin) + 1.0));
+    // A token may be nearer than the edge by the half part that it was rounded by.
+    let (near, far) = (at(f64::from(bin) - 1.0 / f64::from(PARTS)), at(f64::from(bin) + 1.0));
     if bin as usize == BINS - 1 {
         return (0.0, n * near);
     }
-    // Parts are rounded down, and so is their mean: 2 parts. The subtraction in f32 is good to 1/8 of one.
+    // Parts are rounded to the nearest and their mean is rounded down; the subtraction in f32 is good to 1/8 of a part.
     let share = |parts: f64| ((f64::from(mean) + parts) / f64::from(PARTS)).clamp(0.0, 1.0);
-    let (least, most) = (share(-0.25), share(2.25));
+    let (least, most) = (share(-0.75), share(1.75));
     (n * at(f64::from(bin) + most), n * (near + (far - near) * least))
 }
 

@@ -1,6 +1,6 @@
 //! The page: everything on the main thread. It starts the engine worker, shows what it sends, and is `window.nucleus`.
 //!
-//! Reading order: [`words`], [`about`], [`sentence`], [`ladder`], [`race`], [`download`] and [`pacing`] turn records into what is
+//! Reading order: [`words`], [`about`], [`sentence`], [`ladder`], [`race`], [`curves`], [`what_if`], [`download`] and [`pacing`] turn records into what is
 //! shown, and [`options`] turns what was asked for into protocol structs; all of these are pure and tested natively. The rest is
 //! browser glue: `client` talks to the worker, `run` paces one run, `app` ties controls and views together, `api` is the JavaScript
 //! face.

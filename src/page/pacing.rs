@@ -117,7 +117,7 @@ impl Pacing {
         self.paint(n_new);
         if n_new > 0 {
             // In step with the clock, but not to catch up.
-            self.shown_ms = (self.shown_ms + ms).max(now_ms - ms / 2.0);
+            self.shown_ms = (self.shown_ms + ms).max(now_ms - ms / 8.0);
         }
         self.grant(self.n_painted.saturating_add(2))
     }

@@ -1,7 +1,8 @@
 //! One run at a time: starting it, pacing it by frames, ending it.
 //!
 //! What arrives is queued; a frame drains the queue, paints once and grants more credit (`pacing`). In a hidden tab there
-//! are no frames, so an interval takes over, and likewise in a run that nothing paces, which is painted less often. A run that the reader walks through gets one step of credit at a time.
+//! are no frames, so an interval takes over, and likewise in a run that nothing paces, which is painted less often. A run that the reader walks through gets one step of credit at a time,
+//! and slow motion one at each of its beats.
 //!
 //! Invariant: the only place that grants credit; knows steps, not what they look like.
 

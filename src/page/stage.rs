@@ -70,9 +70,9 @@ impl Stage {
                         stage.pick(index);
                     }
                 }),
-                what_if: WhatIfPanel::new(move || {
+                what_if: WhatIfPanel::new(move |is_back| {
                     if let Some(stage) = moved.upgrade() {
-                        stage.move_settings();
+                        stage.move_settings(is_back);
                     }
                 }),
                 what_if_note: TextCell::of_id("if-step"),
@@ -151,10 +151,10 @@ impl Stage {
         self.show_place();
     }
 
-    /// The reader has moved a setting of "what if": the step on screen first, then the others.
-    fn move_settings(self: &Rc<Self>) {
+    /// The reader has moved a setting of "what if", or put all back: the step on screen first, then the others.
+    fn move_settings(self: &Rc<Self>, is_back: bool) {
         let Some(run) = self.run.borrow().clone() else { return };
-        self.what_if.read(&run, self.what_if.is_back());
+        self.what_if.read(&run, is_back);
         self.show_current();
         // What is in view is judged before what is not.
         self.what_if.judge_from(self.picked.get().unwrap_or(0).saturating_sub(N_AROUND));

@@ -2,7 +2,7 @@
 //!
 //! Invariant: no slice takes longer than a few milliseconds, however long the run; nothing here changes a run.
 
-use super::dom::{self, TextCell, by_id, on};
+use super::dom::{TextCell, by_id, on};
 use super::stage::RunInfo;
 use super::what_if::{Settings, Verdict, WhatIf};
 use super::words::{count, grouped, setting};
@@ -28,12 +28,11 @@ pub struct WhatIfPanel {
     next: Cell<usize>,
     n_judged: Cell<usize>,
     timer: RefCell<Option<Timeout>>,
-    on_change: Rc<dyn Fn()>,
 }
 
 impl WhatIfPanel {
-    /// `on_change` is called when the reader has moved a setting, or wants all as it was drawn.
-    pub fn new(on_change: impl Fn() + 'static) -> Self {
+    /// `on_change` is called when the reader has moved a setting, and with true for all as it was drawn.
+    pub fn new(on_change: impl Fn(bool) + 'static) -> Self {
         let slider = |id: &str| (by_id(id), by_id(&format!("{id}-value")));
         let this = Self {
             sliders: ["if-temperature", "if-top-p", "if-min-p"].map(slider),
@@ -45,20 +44,14 @@ impl WhatIfPanel {
             next: Cell::new(0),
             n_judged: Cell::new(0),
             timer: RefCell::default(),
-            on_change: Rc::new(on_change),
         };
+        let on_change = Rc::new(on_change);
         let inputs = this.sliders.iter().map(|(input, _)| input).chain([&this.top_k]);
         for input in inputs {
-            let moved = Rc::clone(&this.on_change);
-            on(input, "input", move |_: Event| moved());
+            let moved = Rc::clone(&on_change);
+            on(input, "input", move |_: Event| moved(false));
         }
-        let moved = Rc::clone(&this.on_change);
-        let back = this.back.clone();
-        on(&this.back, "click", move |_: Event| {
-            // Disabled is how `read` is told to leave the run's own settings.
-            back.set_disabled(true);
-            moved();
-        });
+        on(&this.back, "click", move |_: Event| on_change(true));
         this
     }
 
@@ -72,8 +65,8 @@ impl WhatIfPanel {
         self.text.set(AS_DRAWN);
     }
 
-    /// Takes over the settings, `from_start` of the controls; false when they are the run's own again.
-    pub fn read(&self, run: &RunInfo, is_back: bool) -> bool {
+    /// Takes over the settings of the controls, or puts them back to the run's own.
+    pub fn read(&self, run: &RunInfo, is_back: bool) {
         self.timer.take();
         let own = Settings::of(&run.options.sampling);
         let settings = if is_back { own } else { self.settings() };
@@ -87,14 +80,7 @@ impl WhatIfPanel {
             Some(Err(error)) => (None, error.to_string()),
         };
         self.text.set(&text);
-        let is_on = what_if.is_some();
         *self.what_if.borrow_mut() = what_if;
-        is_on
-    }
-
-    /// Whether the reader has asked for all as it was drawn, by the button.
-    pub fn is_back(&self) -> bool {
-        self.back.disabled() && self.what_if.borrow().is_some()
     }
 
     pub fn is_on(&self) -> bool {
@@ -161,9 +147,6 @@ impl WhatIfPanel {
         }
         if self.top_k.value().trim().parse() != Ok(top_k) {
             self.top_k.set_value(&top_k.to_string());
-        }
-        for input in self.sliders.iter().map(|(input, _)| input).chain([&self.top_k]) {
-            dom::set_if(input, "data-moved", "", self.what_if.borrow().is_some());
         }
     }
 }
