@@ -213,6 +213,7 @@ impl Runs {
             (run.is_paused, run.was_paused) = (true, true);
             run.pacing.hold();
         }
+        self.stage.show_place();
         self.changed();
     }
 

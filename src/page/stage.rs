@@ -120,16 +120,22 @@ impl Stage {
     }
 
     /// Shows the steps of one frame: their chips, and the newest one in the panel unless the reader looks at another.
-    pub fn extend(self: &Rc<Self>, new: Vec<StepRecord>, is_paused: bool, now_ms: f64) {
+    pub fn extend(self: &Rc<Self>, new: Vec<StepRecord>, is_held: bool, now_ms: f64) {
         let Some(run) = self.run.borrow().clone() else { return };
         self.output.extend(&new);
-        self.speed.extend(&new, &run, is_paused, now_ms);
+        self.speed.extend(&new, &run, is_held, now_ms);
+        let n_before = self.steps.borrow().len();
         self.steps.borrow_mut().extend(new);
         self.show_current();
         let n_steps = self.steps.borrow().len();
-        let shown = self.picked.get().unwrap_or(n_steps - 1);
-        self.scrubber.follow(shown, n_steps, &place(shown, n_steps), now_ms);
+        if is_held {
+            self.show_place();
+        } else {
+            let shown = self.picked.get().unwrap_or(n_steps - 1);
+            self.scrubber.follow(shown, n_steps, &place(shown, n_steps), now_ms);
+        }
         if self.what_if.is_on() {
+            self.what_if.judge_new(n_before..n_steps);
             self.judge_later();
         }
     }
@@ -157,7 +163,8 @@ impl Stage {
         self.what_if.read(&run, is_back);
         self.show_current();
         // What is in view is judged before what is not.
-        self.what_if.judge_from(self.picked.get().unwrap_or(0).saturating_sub(N_AROUND));
+        let n_steps = self.steps.borrow().len();
+        self.what_if.judge_from(self.picked.get().unwrap_or(n_steps).saturating_sub(N_AROUND), n_steps);
         self.judge_later();
     }
 
@@ -173,7 +180,7 @@ impl Stage {
     }
 
     /// The slider, at the step on screen.
-    fn show_place(&self) {
+    pub fn show_place(&self) {
         let n_steps = self.steps.borrow().len();
         if let Some(last) = n_steps.checked_sub(1) {
             let index = self.picked.get().unwrap_or(last).min(last);

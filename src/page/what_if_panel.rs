@@ -9,7 +9,9 @@ use super::words::{count, grouped, setting};
 use crate::clock::now_ms;
 use crate::protocol::StepRecord;
 use gloo_timers::callback::Timeout;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::rc::Rc;
 use web_sys::{Event, HtmlButtonElement, HtmlElement, HtmlInputElement};
 
@@ -24,9 +26,8 @@ pub struct WhatIfPanel {
     text: TextCell,
     what_if: RefCell<Option<WhatIf>>,
     verdicts: RefCell<Vec<Option<Verdict>>>,
-    /// Where to go on judging.
-    next: Cell<usize>,
-    n_judged: Cell<usize>,
+    /// Steps that wait to be judged.
+    queue: RefCell<VecDeque<Range<usize>>>,
     timer: RefCell<Option<Timeout>>,
 }
 
@@ -41,8 +42,7 @@ impl WhatIfPanel {
             text: TextCell::of_id("if-result"),
             what_if: RefCell::default(),
             verdicts: RefCell::default(),
-            next: Cell::new(0),
-            n_judged: Cell::new(0),
+            queue: RefCell::default(),
             timer: RefCell::default(),
         };
         let on_change = Rc::new(on_change);
@@ -60,6 +60,7 @@ impl WhatIfPanel {
         self.timer.take();
         *self.what_if.borrow_mut() = None;
         self.verdicts.borrow_mut().clear();
+        self.queue.borrow_mut().clear();
         self.back.set_disabled(true);
         self.show_settings(Settings::of(&run.options.sampling));
         self.text.set(AS_DRAWN);
@@ -71,7 +72,6 @@ impl WhatIfPanel {
         let own = Settings::of(&run.options.sampling);
         let settings = if is_back { own } else { self.settings() };
         self.show_settings(settings);
-        self.n_judged.set(0);
         let what_if = (settings != own).then(|| WhatIf::new(&run.options, settings, run.vocab_size));
         self.back.set_disabled(what_if.is_none());
         let (what_if, text) = match what_if {
@@ -98,9 +98,14 @@ impl WhatIfPanel {
     }
 
     /// Judges all `n_steps` steps anew, those from `first` on before the others.
-    pub fn judge_from(&self, first: usize) {
-        self.next.set(first);
-        self.n_judged.set(0);
+    pub fn judge_from(&self, first: usize, n_steps: usize) {
+        let first = first.min(n_steps);
+        *self.queue.borrow_mut() = VecDeque::from([first..n_steps, 0..first]);
+    }
+
+    /// Judges these new steps, too.
+    pub fn judge_new(&self, steps: Range<usize>) {
+        self.queue.borrow_mut().push_back(steps);
     }
 
     /// Judges steps for a few milliseconds; `mark` hears of each whose verdict changed. True when there is more to do.
@@ -109,15 +114,19 @@ impl WhatIfPanel {
         let mut what_if = self.what_if.borrow_mut();
         let mut verdicts = self.verdicts.borrow_mut();
         verdicts.resize(steps.len(), None);
-        while self.n_judged.get() < steps.len() {
-            let at = self.next.get() % steps.len();
+        let mut queue = self.queue.borrow_mut();
+        let waiting = std::iter::from_fn(|| {
+            while queue.front().is_some_and(Range::is_empty) {
+                queue.pop_front();
+            }
+            queue.front_mut().and_then(Iterator::next)
+        });
+        for (n_judged, at) in (1usize..).zip(waiting) {
             let verdict = what_if.as_mut().map(|what_if| what_if.judge(&steps[at]));
             if std::mem::replace(&mut verdicts[at], verdict) != verdict {
                 mark(at, verdict);
             }
-            self.next.set(at + 1);
-            self.n_judged.set(self.n_judged.get() + 1);
-            if self.n_judged.get().is_multiple_of(N_BETWEEN_LOOKS) && now_ms() - start > SLICE_MS {
+            if n_judged.is_multiple_of(N_BETWEEN_LOOKS) && now_ms() - start > SLICE_MS {
                 return true;
             }
         }

@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { MODEL, pageTest } from './browser.mjs';
 
-const BUILD = '?build=baseline';
-const QUERY = `${BUILD}&model=${MODEL}&autoload=1&prompt=Once%20upon%20a%20time`;
+const QUERY = `?model=${MODEL}&autoload=1&prompt=Once%20upon%20a%20time`;
 const OPEN = { query: QUERY };
 const chips = page => page.locator('#output [data-index]').count();
 
@@ -56,6 +55,7 @@ pageTest('Pause stops the text at once; One token and Generate go on; the text i
   await page.click('#pause');
   const n = await chips(page);
   assert.ok(n < 60, 'the run was paused on its way');
+  assert.equal(await page.locator('#scrub').inputValue(), String(n - 1), 'the slider has caught up');
   await page.waitForTimeout(400);
   assert.equal(await chips(page), n, 'nothing comes while it is paused');
   assert.equal(await page.isDisabled('#pause'), true);
@@ -162,7 +162,33 @@ pageTest('what if: the masks and draws are those of a fresh run on the same toke
   assert.deepEqual(await mask(page), before);
 });
 
-pageTest('what if over a long run never blocks the page, and a run with a penalty says why not', { query: BUILD }, async page => {
+pageTest('what if goes on judging while a run goes on', OPEN, async page => {
+  await loaded(page);
+  for (let n = 1; n <= 3; n += 1) {
+    await page.click('#step');
+    await page.waitForFunction(n => document.querySelectorAll('#output [data-index]').length === n, n);
+  }
+  await page.click('#what-if > summary');
+  await set(page, '#if-top-k', 1);
+  await page.waitForFunction(() => / of 3 steps/.test(document.querySelector('#if-result').textContent));
+  await page.click('#scrub-back');
+  await set(page, '#if-temperature', 0.5);
+  await page.click('#generate');
+  await over(page);
+  const n = await chips(page);
+  await page.waitForFunction(n => document.querySelector('#if-result').textContent.includes(` of ${n} steps`), n);
+  // Top-k 1 takes the likeliest: other steps are those whose token was not.
+  const marked = await page.locator('#output [data-what-if="other"]').evaluateAll(chips => chips.map(chip => Number(chip.dataset.index)));
+  const unlikely = [];
+  for (let i = 0; i < n; i += 1) {
+    await set(page, '#scrub', i);
+    if (/ instead of /.test(await page.textContent('#if-step'))) unlikely.push(i);
+  }
+  assert.deepEqual(marked, unlikely);
+  assert.ok(marked.some(index => index >= 3), `${marked}`);
+});
+
+pageTest('what if over a long run never blocks the page, and a run with a penalty says why not', {}, async page => {
   await page.setInputFiles('#model-file', new URL('../fixtures/tiny/llama-q4_1.gguf', import.meta.url).pathname);
   await loaded(page);
   await page.evaluate(() => window.nucleus.generate({ ids: [5], maxNewTokens: 2000, ignoreEos: true, seed: 3 }));
