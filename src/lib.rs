@@ -19,14 +19,15 @@ pub mod fetch;
 pub mod generate;
 #[cfg(feature = "engine")]
 pub mod gguf;
+pub mod logits;
 #[cfg(feature = "engine")]
 pub mod model;
 #[cfg(feature = "page")]
 pub mod page;
 #[cfg(feature = "engine")]
 pub mod quant;
-#[cfg(feature = "engine")]
 pub mod sampling;
+pub mod tail;
 #[cfg(feature = "engine")]
 pub mod tokenizer;
 

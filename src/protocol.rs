@@ -5,6 +5,7 @@
 //! encoding needs no versioning.
 
 use crate::error::Error;
+use crate::tail::Tail;
 use serde::{Deserialize, Serialize};
 
 /// What the engine posts, as a plain string, once it can take letters: a module worker loses what comes before it listens.
@@ -336,6 +337,8 @@ pub struct StepRecord {
     pub nucleus_mass: f32,
     /// Entropy of the model's own distribution (temperature 1).
     pub entropy_bits: f32,
+    /// The tokens beyond the candidates; none when no candidates were asked for.
+    pub tail: Option<Tail>,
     pub ms: StepMs,
 }
 

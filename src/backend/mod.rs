@@ -5,12 +5,11 @@
 mod choose;
 pub mod cpu;
 pub mod gpu;
-mod logits;
 mod rope;
 mod self_test;
 
+pub use crate::logits::{Logits, Sums, Top, Wanted};
 pub use choose::ChosenBackend;
-pub use logits::{Logits, Sums, Top, Wanted};
 
 use crate::error::{Error, Result};
 

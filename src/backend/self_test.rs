@@ -70,7 +70,7 @@ fn is_top_of(top: &Top, all: &[f32]) -> bool {
     let weight: f64 = xs().map(f64::exp).sum();
     let weighted_x: f64 = xs().map(|x| x * x.exp()).sum();
     let is_near = |found: f64, expected: f64| (found - expected).abs() <= SUMS_TOLERANCE * weight;
-    let Sums { max: top_max, weight: top_weight, weighted_x: top_weighted_x, weight_at_temperature } = top.sums;
+    let Sums { max: top_max, weight: top_weight, weighted_x: top_weighted_x, weight_at_temperature, .. } = top.sums;
     ids.len() == top.best.len()
         && all.iter().enumerate().all(is_listed)
         && top.best.iter().all(|&(id, logit)| all.get(id as usize) == Some(&logit))
@@ -123,7 +123,7 @@ mod tests {
                 let weighted_x = all.iter().map(|logit| f64::from(logit - 16.0)).map(|x| x * x.exp()).sum();
                 let listed = (0..).zip(&all).filter(|(_, logit)| **logit > 9.0);
                 logits.top.best = listed.map(|(id, logit)| (id, *logit)).collect();
-                logits.top.sums = Sums { max: 16.0, weight, weighted_x, weight_at_temperature: weight };
+                logits.top.sums = Sums { max: 16.0, weight, weighted_x, weight_at_temperature: weight, error: 0.0 };
                 spoil(&mut logits.top);
             }
             Ok(())

@@ -217,7 +217,8 @@ impl Session {
         let text = self.apply_stop_rules(tokens.text_bytes(sampled.id), sampled.id);
 
         let mut work = self.step.take().expect("a forward pass begins every step");
-        let Sampled { id, rank, p, surprisal_bits, u, candidates, nucleus_size, nucleus_mass, entropy_bits } = sampled;
+        let Sampled { id, rank, p, surprisal_bits, u, candidates, nucleus_size, nucleus_mass, entropy_bits, tail } =
+            sampled;
         let candidates =
             candidates.into_iter().map(|c| Candidate { bytes: tokens.token_bytes(c.id).to_vec(), ..c }).collect();
         let ended = now_ms();
@@ -241,6 +242,7 @@ impl Session {
             nucleus_size,
             nucleus_mass,
             entropy_bits,
+            tail,
             ms: work.ms,
         })
     }

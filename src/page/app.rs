@@ -16,6 +16,7 @@ use super::options::Pace;
 use super::picker::{ModelSource, Picker};
 use super::run::{RunState, Runs, Start};
 use super::stage::{RunInfo, Stage};
+use super::tempo::TempoControls;
 use super::words::{bytes, milliseconds, shortened};
 use crate::error::{Error, Result};
 use crate::protocol::{Command, Event, GenerateOptions, LoadOptions, ModelInfo, Prompt, RunResult, Source};
@@ -32,6 +33,7 @@ pub struct App {
     stage: Rc<Stage>,
     runs: Rc<Runs>,
     form: Form,
+    tempo: TempoControls,
     picker: Rc<Picker>,
     engine_line: EngineLine,
     model: RefCell<Option<ModelInfo>>,
@@ -70,6 +72,7 @@ pub fn start() {
         App {
             client,
             stage,
+            tempo: TempoControls::new(&runs),
             runs,
             form: Form::new(),
             picker: Picker::new(choose),
@@ -139,6 +142,7 @@ impl App {
     }
 
     fn refresh(&self) {
+        self.tempo.refresh(self.runs.can_pause());
         self.form.refresh(Situation {
             has_model: self.model.borrow().is_some(),
             is_loading: self.loading.borrow().is_some(),
@@ -318,6 +322,8 @@ impl App {
             return Ok(());
         }
         let ended = self.runs.ended();
+        // What was computed ahead of a pause is shown with the end.
+        self.runs.let_go();
         self.client.request(Command::Stop).await?;
         // The engine answers at once; the run's own end, with what it wrote, comes after that.
         ended.await;

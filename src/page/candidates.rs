@@ -21,7 +21,9 @@ struct Row {
     item: HtmlElement,
     token: TextCell,
     bar: HtmlElement,
+    raw: TextCell,
     p: TextCell,
+    last: TextCell,
     sum: TextCell,
     line: TextCell,
     /// What a screen reader hears instead of the cells.
@@ -33,7 +35,9 @@ struct Row {
 struct Shown<'a> {
     id: u32,
     bytes: &'a [u8],
+    p_raw: Option<f32>,
     p: f32,
+    p_final: f32,
     sum: Option<f32>,
     is_kept: bool,
     is_chosen: bool,
@@ -58,7 +62,9 @@ impl CandidateList {
                     let shown = Shown {
                         id: candidate.id,
                         bytes: &candidate.bytes,
+                        p_raw: Some(candidate.p_raw),
                         p,
+                        p_final: candidate.p_final,
                         sum: Some(sum),
                         is_kept: candidate.kept,
                         is_chosen: candidate.id == step.id,
@@ -70,7 +76,16 @@ impl CandidateList {
                     let is_kept = is_kept(step);
                     let p = if is_kept { step.p * step.nucleus_mass } else { step.p };
                     row.show(
-                        &Shown { id: step.id, bytes: &step.bytes, p, sum: None, is_kept, is_chosen: true },
+                        &Shown {
+                            id: step.id,
+                            bytes: &step.bytes,
+                            p_raw: None,
+                            p,
+                            p_final: step.p,
+                            sum: None,
+                            is_kept,
+                            is_chosen: true,
+                        },
                         longest,
                     );
                 }
@@ -101,14 +116,16 @@ impl Row {
         let track = cell("track");
         let bar: HtmlElement = create("i", "fill");
         append(&track, &bar);
-        let (p, sum) = (TextCell::new(&cell("number")), TextCell::new(&cell("number sum")));
+        let number = |class: &str| TextCell::new(&cell(class));
+        let (raw, p) = (number("number raw"), number("number"));
+        let (last, sum) = (number("number"), number("number sum"));
         let line: HtmlElement = create("span", "line-text");
         append(&item, &line);
         let label: HtmlElement = create("span", "sr");
         append(&item, &label);
         append(list, &item);
         let (line, label) = (TextCell::new(&line), TextCell::new(&label));
-        Self { item, token, bar, p, sum, line, label, last_class: Cell::new("row") }
+        Self { item, token, bar, raw, p, last, sum, line, label, last_class: Cell::new("row") }
     }
 
     fn show(&self, shown: &Shown, longest: f32) {
@@ -122,7 +139,9 @@ impl Row {
         dom::set(&self.item, "data-id", &shown.id.to_string());
         dom::set(&self.item, "title", &token);
         dom::style(&self.bar, "transform", &format!("scaleX({:.4})", (shown.p / longest).clamp(0.004, 1.0)));
+        self.raw.set(&shown.p_raw.map_or(String::new(), percent));
         self.p.set(&percent(shown.p));
+        self.last.set(&if shown.is_kept { percent(shown.p_final) } else { "cut".to_owned() });
         self.sum.set(&shown.sum.map_or(String::new(), |sum| format!("{:.3}", sum.min(1.0))));
         self.label.set(&candidate_label(&token, shown.p, shown.sum, shown.is_kept, shown.is_chosen));
         self.token.set(&token);
@@ -144,7 +163,7 @@ impl Row {
         dom::set_if(&self.item, "data-id", "", false);
         dom::set_if(&self.item, "title", "", false);
         dom::style(&self.bar, "transform", "scaleX(0)");
-        for cell in [&self.token, &self.p, &self.sum, &self.label] {
+        for cell in [&self.token, &self.raw, &self.p, &self.last, &self.sum, &self.label] {
             cell.set("");
         }
     }

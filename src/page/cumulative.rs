@@ -21,6 +21,7 @@ const WIDTH: f64 = 1000.0;
 
 pub struct CumulativeBars {
     chart: Element,
+    caption: TextCell,
     all: Bar,
     kept: Bar,
     wedge: SvgElement,
@@ -70,9 +71,9 @@ impl CumulativeBars {
         append(&svg, &create_svg("rect", &[("class", "frame"), ("width", "1000"), ("height", "14"), ("y", "30")]));
         let (all, kept) = (Bar::new(&svg, "0"), Bar::new(&svg, "30"));
         let caption: HtmlElement = create("span", "stretch");
-        caption.set_text_content(Some("above: all tokens · below: the kept ones, renormalised"));
         append(&chart, &caption);
-        Self { chart, all, kept, wedge, threshold, draw }
+        let caption = TextCell::new(&caption);
+        Self { chart, caption, all, kept, wedge, threshold, draw }
     }
 
     pub fn show(&self, step: &StepRecord, run: &RunInfo) {
@@ -103,14 +104,17 @@ impl CumulativeBars {
             None => (1.0, "nothing is cut".to_owned()),
         };
         self.threshold.show(f64::from(at), &format!("{name} ▾"), "▾ ", &name);
+        self.caption
+            .set(&format!("above: all, {} cut off · below: the kept, stretched", percent((1.0 - mass).max(0.0))));
         match step.u {
             Some(u) => self.draw.show(u, &format!("u = {u:.4} ▴"), "▴ ", &format!("u = {u:.4}")),
             None => self.draw.show(0.0, "", "", "no draw: the token was not left to chance"),
         }
         let u = step.u.map_or("no draw".to_owned(), |u| format!("the draw u = {u:.4}"));
         let label = format!(
-            "{} of the probability is kept ({name}); stretched to its full width, {u} falls on {}",
+            "{} of the probability is kept ({name}), {} is cut off; stretched to its full width, {u} falls on {}",
             percent(mass),
+            percent((1.0 - mass).max(0.0)),
             spelt(&step.bytes)
         );
         dom::set(&self.chart, "aria-label", &label);
@@ -122,6 +126,7 @@ impl CumulativeBars {
         dom::set(&self.wedge, "d", "M0 14 H0");
         self.threshold.show(1.0, "", "", "");
         self.draw.show(0.0, "", "", "");
+        self.caption.set("above: all tokens · below: the kept ones, stretched");
         dom::set(&self.chart, "aria-label", "No step yet");
     }
 }

@@ -4,6 +4,7 @@
 
 use super::candidates::CandidateList;
 use super::cumulative::CumulativeBars;
+use super::curves_view::CurvesView;
 use super::dom::{self, TextCell, append, by_id, create};
 use super::sentence::{Phrase, describe};
 use super::stage::RunInfo;
@@ -15,6 +16,7 @@ pub struct Inspector {
     sentence: HtmlElement,
     candidates: CandidateList,
     bars: CumulativeBars,
+    curves: CurvesView,
     facts: [TextCell; 8],
     empty: HtmlElement,
 }
@@ -28,6 +30,7 @@ impl Inspector {
             sentence: by_id("say"),
             candidates: CandidateList::new(),
             bars: CumulativeBars::new(),
+            curves: CurvesView::new(),
             facts: names.map(|name| fact(&facts, name)),
             empty: by_id("candidates-empty"),
         };
@@ -41,6 +44,7 @@ impl Inspector {
         self.say(&describe(step, &run.options.sampling, run.vocab_size, is_forced));
         self.candidates.show(step, run);
         self.bars.show(step, run);
+        self.curves.show(step, run);
         let values = [
             count(step.nucleus_size.into(), "token"),
             percent(step.nucleus_mass.min(1.0)),
@@ -60,6 +64,7 @@ impl Inspector {
     pub fn clear(&self) {
         self.candidates.clear();
         self.bars.clear();
+        self.curves.clear();
         for fact in &self.facts {
             fact.set("–");
         }

@@ -234,6 +234,7 @@ pub(super) mod tests {
             nucleus_size,
             nucleus_mass: nucleus_size as f32 * p,
             entropy_bits: 9.0,
+            tail: None,
             ms: StepMs::default(),
         }
     }

@@ -1,6 +1,6 @@
 //! The page: everything on the main thread. It starts the engine worker, shows what it sends, and is `window.nucleus`.
 //!
-//! Reading order: [`words`], [`about`], [`sentence`], [`ladder`], [`race`], [`download`] and [`pacing`] turn records into what is
+//! Reading order: [`words`], [`about`], [`sentence`], [`ladder`], [`race`], [`curves`], [`what_if`], [`download`] and [`pacing`] turn records into what is
 //! shown, and [`options`] turns what was asked for into protocol structs; all of these are pure and tested natively. The rest is
 //! browser glue: `client` talks to the worker, `run` paces one run, `app` ties controls and views together, `api` is the JavaScript
 //! face.
@@ -9,12 +9,14 @@
 //! text nodes only.
 
 pub mod about;
+pub mod curves;
 pub mod download;
 pub mod ladder;
 pub mod options;
 pub mod pacing;
 pub mod race;
 pub mod sentence;
+pub mod what_if;
 pub mod words;
 
 #[cfg(target_arch = "wasm32")]
@@ -29,6 +31,8 @@ mod client;
 mod convert;
 #[cfg(target_arch = "wasm32")]
 mod cumulative;
+#[cfg(target_arch = "wasm32")]
+mod curves_view;
 #[cfg(target_arch = "wasm32")]
 mod dom;
 #[cfg(target_arch = "wasm32")]
@@ -46,9 +50,15 @@ mod picker;
 #[cfg(target_arch = "wasm32")]
 mod run;
 #[cfg(target_arch = "wasm32")]
+mod scrub;
+#[cfg(target_arch = "wasm32")]
 mod speed;
 #[cfg(target_arch = "wasm32")]
 mod stage;
+#[cfg(target_arch = "wasm32")]
+mod tempo;
+#[cfg(target_arch = "wasm32")]
+mod what_if_panel;
 
 #[cfg(target_arch = "wasm32")]
 pub use app::start;

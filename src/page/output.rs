@@ -6,6 +6,7 @@
 
 use super::dom::{self, append, by_id, create};
 use super::flow::Flow;
+use super::what_if::Verdict;
 use super::words::spell;
 use crate::protocol::StepRecord;
 use std::cell::{Cell, RefCell};
@@ -122,6 +123,19 @@ impl Output {
         if let Some(chip) = chips.get(index) {
             dom::set(chip, "aria-current", "true");
             chip.set_tab_index(0);
+        }
+    }
+
+    /// Marks what would have come at a step with other settings; by shape, since colour is surprisal.
+    pub fn set_verdict(&self, index: usize, verdict: Option<Verdict>) {
+        let (name, title) = match verdict {
+            None | Some(Verdict::Same) => ("", ""),
+            Some(Verdict::Other(_)) => ("other", "The same u would have drawn another token"),
+            Some(Verdict::Unknown) => ("unknown", "Not known from what was kept"),
+        };
+        if let Some(chip) = self.chips.borrow().get(index) {
+            dom::set_if(chip, "data-what-if", name, !name.is_empty());
+            dom::set_if(chip, "title", title, !name.is_empty());
         }
     }
 

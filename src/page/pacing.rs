@@ -44,17 +44,30 @@ impl Tick {
     }
 }
 
+/// How fast the steps of a run are shown.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Tempo {
+    /// As they come.
+    Full,
+    /// Slow motion: one step at a time, so many milliseconds apart.
+    Every { ms: f64 },
+}
+
 /// The account of one run. Credit counts steps from the start of the run and never goes down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pacing {
     n_painted: u32,
     n_granted: u32,
+    /// Steps that may be painted at most, while the run is paused.
+    limit: Option<u32>,
+    /// When slow motion last showed a step.
+    shown_ms: f64,
 }
 
 impl Pacing {
     /// A run that was started with credit for `n_granted` steps.
     pub fn new(n_granted: u32) -> Self {
-        Self { n_painted: 0, n_granted }
+        Self { n_painted: 0, n_granted, limit: None, shown_ms: f64::NEG_INFINITY }
     }
 
     /// Credit that a paced run starts with.
@@ -73,9 +86,40 @@ impl Pacing {
         self.grant(self.n_painted.saturating_add(tick.ahead(n_new)))
     }
 
-    /// Credit for exactly one more step than was granted so far.
+    /// Pauses: shows nothing more until it is asked to, not even what has come already.
+    pub fn hold(&mut self) {
+        self.limit = Some(self.n_painted);
+    }
+
+    /// Ends a pause.
+    pub fn release(&mut self) {
+        self.limit = None;
+    }
+
+    /// Lets a paused run show one more step; the credit that this takes, unless that step has been granted.
     pub fn one_more(&mut self) -> Option<u32> {
-        self.grant(self.n_granted.saturating_add(1))
+        let limit = self.limit.unwrap_or(self.n_painted).saturating_add(1);
+        self.limit = Some(limit);
+        self.grant(limit)
+    }
+
+    /// How many steps may be shown now.
+    pub fn room(&self, tempo: Tempo, now_ms: f64) -> u32 {
+        match (self.limit, tempo) {
+            (Some(limit), _) => limit - self.n_painted,
+            (None, Tempo::Full) => u32::MAX,
+            (None, Tempo::Every { ms }) => u32::from(now_ms - self.shown_ms >= ms),
+        }
+    }
+
+    /// Counts `n_new` steps shown in slow motion; the credit that keeps one more ready.
+    pub fn tick_slowly(&mut self, n_new: u32, ms: f64, now_ms: f64) -> Option<u32> {
+        self.paint(n_new);
+        if n_new > 0 {
+            // In step with the clock, but not to catch up.
+            self.shown_ms = (self.shown_ms + ms).max(now_ms - ms / 8.0);
+        }
+        self.grant(self.n_painted.saturating_add(2))
     }
 
     fn grant(&mut self, n_steps: u32) -> Option<u32> {
@@ -132,9 +176,43 @@ mod tests {
     fn one_token_at_a_time() {
         let mut pacing = Pacing::new(1);
         pacing.paint(1);
-        assert_eq!(pacing.one_more(), Some(2));
+        pacing.hold();
+        assert_eq!((pacing.room(Tempo::Full, 0.0), pacing.one_more()), (0, Some(2)));
+        assert_eq!(pacing.room(Tempo::Full, 0.0), 1);
         pacing.paint(1);
+        pacing.release();
         assert_eq!(pacing.tick(Tick::Frame, 0), Some(6), "Generate goes on from a paused run");
+    }
+
+    #[test]
+    fn a_pause_holds_what_was_granted_and_shows_it_first() {
+        let mut pacing = Pacing::new(4);
+        pacing.paint(1);
+        pacing.hold();
+        for n in 2..=4 {
+            assert_eq!((pacing.room(Tempo::Full, 0.0), pacing.one_more()), (0, None), "step {n} was granted");
+            pacing.paint(1);
+        }
+        assert_eq!(pacing.one_more(), Some(5));
+        pacing.release();
+        assert_eq!(pacing.room(Tempo::Full, 0.0), u32::MAX);
+    }
+
+    #[test]
+    fn slow_motion_shows_one_step_at_a_time() {
+        let tempo = Tempo::Every { ms: 100.0 };
+        let mut pacing = Pacing::new(4);
+        let mut shown = Vec::new();
+        for frame in 0..60 {
+            let now = f64::from(frame) * 16.0;
+            let n_new = pacing.room(tempo, now).min(4);
+            if n_new > 0 {
+                shown.push(now);
+            }
+            pacing.tick_slowly(n_new, 100.0, now);
+        }
+        assert_eq!(shown.len(), 10, "in 0.96 s: {shown:?}");
+        assert!(shown.windows(2).all(|pair| pair[1] - pair[0] >= 80.0), "{shown:?}");
     }
 
     #[test]

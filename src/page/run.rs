@@ -1,7 +1,8 @@
 //! One run at a time: starting it, pacing it by frames, ending it.
 //!
 //! What arrives is queued; a frame drains the queue, paints once and grants more credit (`pacing`). In a hidden tab there
-//! are no frames, so an interval takes over, and likewise in a run that nothing paces, which is painted less often. A run that the reader walks through gets one step of credit at a time.
+//! are no frames, so an interval takes over, and likewise in a run that nothing paces, which is painted less often. A run that the reader walks through gets one step of credit at a time,
+//! and slow motion one at each of its beats.
 //!
 //! Invariant: the only place that grants credit; knows steps, not what they look like.
 
@@ -10,7 +11,7 @@ use super::convert;
 use super::dom;
 use super::ladder;
 use super::options::Pace;
-use super::pacing::{Pacing, Tick};
+use super::pacing::{Pacing, Tempo, Tick};
 use super::stage::{RunInfo, Stage};
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
@@ -48,6 +49,7 @@ pub struct Runs {
     on_change: RefCell<Option<Box<dyn Fn()>>>,
     frame: Closure<dyn FnMut()>,
     is_frame_due: Cell<bool>,
+    tempo: Cell<Tempo>,
     /// What calls instead of frames.
     timer: RefCell<Option<(Tick, Interval)>>,
 }
@@ -58,6 +60,8 @@ struct ActiveRun {
     pace: Pace,
     is_paused: bool,
     was_paused: bool,
+    /// It is being stopped: nothing holds back what has come.
+    is_let_go: bool,
     pacing: Pacing,
     /// The prompt has been read: its first step has come.
     has_step: bool,
@@ -86,6 +90,7 @@ impl Runs {
                 on_change: RefCell::default(),
                 frame: Closure::new(frame),
                 is_frame_due: Cell::new(false),
+                tempo: Cell::new(Tempo::Full),
                 timer: RefCell::default(),
             }
         });
@@ -131,6 +136,11 @@ impl Runs {
         let (done, receiver) = oneshot::channel();
         let info = Rc::new(info);
         let is_paused = start == Start::OneToken;
+        let mut pacing = Pacing::new(n_granted);
+        if is_paused {
+            pacing.hold();
+            pacing.one_more();
+        }
         self.stage.begin(&info, prompt);
         let options = info.options.clone();
         *self.active.borrow_mut() = Some(ActiveRun {
@@ -139,7 +149,8 @@ impl Runs {
             pace: if start == Start::Paced(Pace::Free) { Pace::Free } else { Pace::Frame },
             is_paused,
             was_paused: is_paused,
-            pacing: Pacing::new(n_granted),
+            is_let_go: false,
+            pacing,
             has_step: false,
             arrived: VecDeque::new(),
             outcome: None,
@@ -184,21 +195,53 @@ impl Runs {
         }
     }
 
-    /// Lets a paused run make one more step.
+    /// Lets a paused run show one more step.
     pub fn step(&self) {
-        let grant = self.active.borrow_mut().as_mut().and_then(|run| {
-            let credit = run.pacing.one_more().filter(|_| run.is_paused)?;
+        let grant = self.active.borrow_mut().as_mut().filter(|run| run.is_paused).and_then(|run| {
+            let credit = run.pacing.one_more()?;
             Some(Command::Grant { run: run.id, credit: Credit::Steps(credit) })
         });
         if let Some(grant) = grant {
             self.client.send(grant);
         }
+        self.request_frame();
+    }
+
+    /// Pauses the run in progress, if the page paces it: what has been granted is still computed, but not shown.
+    pub fn pause(&self) {
+        if let Some(run) = self.active.borrow_mut().as_mut().filter(|run| run.pace == Pace::Frame) {
+            (run.is_paused, run.was_paused) = (true, true);
+            run.pacing.hold();
+        }
+        self.stage.show_place();
+        self.changed();
+    }
+
+    /// Shows what has come of the run in progress, at full speed: it is being stopped.
+    pub fn let_go(&self) {
+        if let Some(run) = self.active.borrow_mut().as_mut() {
+            run.is_let_go = true;
+            run.pacing.release();
+        }
+        self.request_frame();
+    }
+
+    /// Sets how fast runs that the page paces are shown, from now on.
+    pub fn set_tempo(&self, tempo: Tempo) {
+        self.tempo.set(tempo);
+        self.request_frame();
+    }
+
+    /// Whether there is a run that [`Runs::pause`] pauses.
+    pub fn can_pause(&self) -> bool {
+        self.active.borrow().as_ref().is_some_and(|run| run.pace == Pace::Frame && !run.is_paused)
     }
 
     /// Lets a paused run go on by itself.
     pub fn resume(self: &Rc<Self>) {
         if let Some(run) = self.active.borrow_mut().as_mut() {
             run.is_paused = false;
+            run.pacing.release();
         }
         self.changed();
         self.tick(Tick::Frame);
@@ -267,37 +310,45 @@ impl Runs {
     }
 
     fn tick(self: &Rc<Self>, tick: Tick) {
-        let (steps, is_paused) = {
+        let now = now_ms();
+        let (steps, tempo, is_held) = {
             let mut active = self.active.borrow_mut();
             let Some(run) = active.as_mut() else { return };
-            let n_new = run.arrived.len().min(tick.n_most());
-            (run.arrived.drain(..n_new).collect::<Vec<_>>(), run.is_paused)
+            let tempo = if run.pace == Pace::Free || run.is_let_go { Tempo::Full } else { self.tempo.get() };
+            let room = usize::try_from(run.pacing.room(tempo, now)).unwrap_or(usize::MAX);
+            let n_new = run.arrived.len().min(tick.n_most()).min(room);
+            // A run that the reader slows down says nothing of the engine's speed.
+            run.was_paused |= tempo != Tempo::Full;
+            (run.arrived.drain(..n_new).collect::<Vec<_>>(), tempo, run.is_paused || tempo != Tempo::Full)
         };
         let n_new = u32::try_from(steps.len()).expect("maxNewTokens is a u32");
         if steps.is_empty() {
-            self.stage.catch_up(now_ms());
+            self.stage.catch_up(now);
         } else {
-            self.stage.extend(steps, is_paused, now_ms());
+            self.stage.extend(steps, is_held, now);
         }
-        let (grant, has_more, is_over) = {
+        let (grant, has_more, can_show, is_over) = {
             let mut active = self.active.borrow_mut();
             let Some(run) = active.as_mut() else { return };
             let credit = if run.is_paused || run.pace == Pace::Free {
                 run.pacing.paint(n_new);
                 None
+            } else if let Tempo::Every { ms } = tempo {
+                run.pacing.tick_slowly(n_new, ms, now)
             } else {
                 run.pacing.tick(tick, n_new)
             };
             let grant = credit.map(|credit| Command::Grant { run: run.id, credit: Credit::Steps(credit) });
-            (grant, !run.arrived.is_empty(), run.outcome.is_some())
+            let can_show = !run.is_paused || run.is_let_go || run.pacing.room(tempo, now) > 0;
+            (grant, !run.arrived.is_empty(), can_show, run.outcome.is_some())
         };
         match grant {
             Some(grant) if !is_over => self.client.send(grant),
             _ => {}
         }
-        if has_more {
+        if has_more && can_show {
             self.request_frame();
-        } else if is_over {
+        } else if is_over && !has_more {
             self.finish();
         } else if self.stage.is_behind() {
             self.request_frame();

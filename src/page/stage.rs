@@ -8,14 +8,19 @@
 use super::dom::{self, TextCell, by_id};
 use super::inspector::Inspector;
 use super::output::Output;
+use super::scrub::Scrubber;
 use super::sentence::place;
 use super::speed::SpeedView;
-use super::words::explain;
+use super::what_if_panel::WhatIfPanel;
+use super::words::{explain, spelt};
 use crate::error::{Error, Result};
 use crate::protocol::{GenerateOptions, RunResult, StepRecord};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use web_sys::{Event, HtmlElement};
+
+/// Chips before the current one that are likely in view.
+const N_AROUND: usize = 150;
 
 /// What the views need to know about a run beside its steps.
 pub struct RunInfo {
@@ -33,6 +38,9 @@ const PANEL_MS: f64 = 30.0;
 pub struct Stage {
     output: Rc<Output>,
     inspector: Inspector,
+    scrubber: Scrubber,
+    what_if: WhatIfPanel,
+    what_if_note: TextCell,
     pub speed: SpeedView,
     run: RefCell<Option<Rc<RunInfo>>>,
     steps: RefCell<Vec<StepRecord>>,
@@ -50,7 +58,7 @@ pub struct Stage {
 impl Stage {
     pub fn new() -> Rc<Self> {
         Rc::new_cyclic(|weak: &Weak<Self>| {
-            let (picker, follower) = (weak.clone(), weak.clone());
+            let (picker, follower, scrubbed, moved) = (weak.clone(), weak.clone(), weak.clone(), weak.clone());
             let follow: HtmlElement = by_id("follow");
             dom::on(&follow, "click", move |_: Event| {
                 if let Some(stage) = follower.upgrade() {
@@ -64,6 +72,17 @@ impl Stage {
                     }
                 }),
                 inspector: Inspector::new(),
+                scrubber: Scrubber::new(move |index| {
+                    if let Some(stage) = scrubbed.upgrade() {
+                        stage.pick(index);
+                    }
+                }),
+                what_if: WhatIfPanel::new(move |is_back| {
+                    if let Some(stage) = moved.upgrade() {
+                        stage.move_settings(is_back);
+                    }
+                }),
+                what_if_note: TextCell::of_id("if-step"),
                 speed: SpeedView::new(),
                 run: RefCell::default(),
                 steps: RefCell::default(),
@@ -99,6 +118,9 @@ impl Stage {
         self.place.set("no step yet");
         self.output.begin(prompt);
         self.inspector.clear();
+        self.scrubber.clear();
+        self.what_if.begin(info);
+        self.what_if_note.set("");
         self.speed.begin(info.options.kv_cache);
         self.say(info.message);
     }
@@ -109,15 +131,27 @@ impl Stage {
 
     /// Shows the steps of one frame: their chips, and the newest one in the panel unless the reader looks at another or it was
     /// drawn just now: then [`Stage::catch_up`] is due.
-    pub fn extend(&self, new: Vec<StepRecord>, is_paused: bool, now_ms: f64) {
+    pub fn extend(self: &Rc<Self>, new: Vec<StepRecord>, is_held: bool, now_ms: f64) {
         let Some(run) = self.run.borrow().clone() else { return };
         self.output.extend(&new);
-        self.speed.extend(&new, &run, is_paused, now_ms);
+        self.speed.extend(&new, &run, is_held, now_ms);
+        let n_before = self.steps.borrow().len();
         self.steps.borrow_mut().extend(new);
         self.mark_current();
         self.is_behind.set(self.picked.get().is_none());
-        if is_paused || now_ms - self.drawn_ms.get() >= PANEL_MS {
+        if is_held || now_ms - self.drawn_ms.get() >= PANEL_MS {
             self.catch_up(now_ms);
+        }
+        let n_steps = self.steps.borrow().len();
+        if is_held {
+            self.show_place();
+        } else {
+            let shown = self.picked.get().unwrap_or(n_steps - 1);
+            self.scrubber.follow(shown, n_steps, &place(shown, n_steps), now_ms);
+        }
+        if self.what_if.is_on() {
+            self.what_if.judge_new(n_before..n_steps);
+            self.judge_later();
         }
         self.output.follow();
     }
@@ -139,6 +173,7 @@ impl Stage {
         if self.is_behind.get() {
             self.inspect_current();
         }
+        self.show_place();
         self.speed.end(outcome.as_ref().ok(), run.options.kv_cache, was_paused);
         match outcome {
             Ok(result) => self.say(&ending(result)),
@@ -150,12 +185,45 @@ impl Stage {
         self.picked.set(Some(index));
         self.follow.set_hidden(false);
         self.show_current();
+        self.show_place();
+    }
+
+    /// The reader has moved a setting of "what if", or put all back: the step on screen first, then the others.
+    fn move_settings(self: &Rc<Self>, is_back: bool) {
+        let Some(run) = self.run.borrow().clone() else { return };
+        self.what_if.read(&run, is_back);
+        self.show_current();
+        // What is in view is judged before what is not.
+        let n_steps = self.steps.borrow().len();
+        self.what_if.judge_from(self.picked.get().unwrap_or(n_steps).saturating_sub(N_AROUND), n_steps);
+        self.judge_later();
+    }
+
+    fn judge_later(self: &Rc<Self>) {
+        let stage = Rc::downgrade(self);
+        self.what_if.later(move || {
+            if let Some(stage) = stage.upgrade()
+                && stage.what_if.judge_slice(&stage.steps.borrow(), |at, verdict| stage.output.set_verdict(at, verdict))
+            {
+                stage.judge_later();
+            }
+        });
+    }
+
+    /// The slider, at the step on screen.
+    pub fn show_place(&self) {
+        let n_steps = self.steps.borrow().len();
+        if let Some(last) = n_steps.checked_sub(1) {
+            let index = self.picked.get().unwrap_or(last).min(last);
+            self.scrubber.show(index, n_steps, &place(index, n_steps));
+        }
     }
 
     fn follow_newest(&self) {
         self.picked.set(None);
         self.follow.set_hidden(true);
         self.show_current();
+        self.show_place();
     }
 
     fn show_current(&self) {
@@ -174,7 +242,7 @@ impl Stage {
     fn inspect_current(&self) {
         self.is_behind.set(false);
         if let (Some(index), Some(run)) = (self.current(), self.run.borrow().as_ref()) {
-            self.inspector.show(&self.steps.borrow()[index], run);
+            self.show_step(&self.steps.borrow()[index], run);
         }
     }
 
@@ -182,6 +250,24 @@ impl Stage {
     fn current(&self) -> Option<usize> {
         let last = self.steps.borrow().len().checked_sub(1)?;
         Some(self.picked.get().unwrap_or(last).min(last))
+    }
+}
+
+impl Stage {
+    /// As it was drawn, or as it would have been.
+    fn show_step(&self, step: &StepRecord, run: &RunInfo) {
+        let recomputed = self.what_if.recompute(step, run);
+        let note = match &recomputed {
+            None if self.what_if.is_on() => "Not known from what was kept: shown as it was drawn.".to_owned(),
+            None => String::new(),
+            Some((other, _)) if other.id == step.id => format!("Here {} all the same.", spelt(&step.bytes)),
+            Some((other, _)) => format!("Here {} instead of {}.", spelt(&other.bytes), spelt(&step.bytes)),
+        };
+        self.what_if_note.set(&note);
+        match &recomputed {
+            Some((step, run)) => self.inspector.show(step, run),
+            None => self.inspector.show(step, run),
+        }
     }
 }
 

@@ -9,13 +9,8 @@
 use super::ranking::Ranking;
 use super::softmax::{Softmax, Spread};
 use super::to_usize;
-use crate::backend::{Sums, Top};
+use crate::logits::{Sums, Top};
 use std::ops::Range;
-
-/// Error that sums may have, as a share of them. WGSL grants an exponential 3 + 2|x| units in the last place, under 1e-6 where the
-/// weight of a distribution lies; our own quick sums are five times nearer. A comparison of probabilities nearer than this is
-/// left to sums in f64.
-const SUMS_ERROR: f64 = 1e-6;
 
 /// The ranks kept so far. Every filter keeps a run of them: most from the top, typical-p from around the entropy.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -173,7 +168,8 @@ impl Distribution {
 
     /// The outcome of a comparison of probabilities that are `distance` apart: none when an error of the sums could turn it.
     pub fn decided(&self, outcome: bool, distance: f64) -> Option<bool> {
-        let is_in_doubt = !self.is_exact && distance.abs() < SUMS_ERROR;
+        let error = self.sums.map_or(Sums::F32_ERROR, |sums| sums.error);
+        let is_in_doubt = !self.is_exact && distance.abs() < error;
         (!is_in_doubt).then_some(outcome)
     }
 

@@ -34,6 +34,12 @@ fn uniform(rng: &mut ChaCha8Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 * TWO_POW_MINUS_53
 }
 
+/// The draws of a run with this seed, from its first step on.
+pub fn draws(seed: u64) -> impl Iterator<Item = f64> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    std::iter::repeat_with(move || uniform(&mut rng))
+}
+
 /// The first kept token, from the likeliest down, at which the running sum of probabilities exceeds `u`; and its rank.
 pub(super) fn invert_cdf(distribution: &mut Distribution, u: f64) -> Option<(u32, usize)> {
     let kept = distribution.kept();

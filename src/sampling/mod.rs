@@ -8,7 +8,7 @@
 //! fixed order, so every build draws the same token from the same logits and seed.
 //!
 //! Invariant: pure. No clock, no async; of the backend it knows the data type [`Logits`] alone; after [`Sampler::new`] only the
-//! returned candidates are allocated.
+//! returned candidates and their tail are allocated.
 
 mod distribution;
 mod draw;
@@ -18,10 +18,12 @@ mod processors;
 mod ranking;
 mod softmax;
 
-use crate::backend::{Logits, Sums, Top, Wanted};
 use crate::error::{Error, Result};
+use crate::logits::{Logits, Sums, Top, Wanted};
 use crate::protocol::{Candidate, SamplerOrder, SamplingOptions};
+use crate::tail::Tail;
 use distribution::{Distribution, Kept};
+pub use draw::draws;
 use draw::{Draws, invert_cdf};
 use processors::Processors;
 use softmax::Softmax;
@@ -48,6 +50,7 @@ pub struct Sampled {
     pub nucleus_size: u32,
     pub nucleus_mass: f32,
     pub entropy_bits: f32,
+    pub tail: Option<Tail>,
 }
 
 /// What top-p came to look at.
@@ -133,15 +136,26 @@ impl Sampler {
                 self.distribution.vocab_size()
             )));
         }
-        let mut sampled = self.take_token(logits, &model, n_candidates, forced);
+        let u = self.draws.u();
+        let mut sampled = self.take_token(logits, &model, n_candidates, forced, u);
         if sampled.is_none() && !logits.all.is_empty() {
             self.distribution.sum_exactly();
-            sampled = self.take_token(logits, &model, n_candidates, forced);
+            sampled = self.take_token(logits, &model, n_candidates, forced, u);
         }
         if sampled.is_some() {
             self.draws.advance();
         }
         Ok(sampled)
+    }
+
+    /// What this chain would have taken, had its draw been `u`, from a top of logits that no processor changes: of a step that is
+    /// past. None when the top does not decide.
+    ///
+    /// Errors: `bad-token` for an id past the vocabulary.
+    pub fn would_take(&mut self, top: &Logits, n_candidates: usize, u: f64) -> Result<Option<Sampled>> {
+        self.check(top, &[], None)?;
+        let Some(model) = self.set_logits(top, &[]) else { return Ok(None) };
+        Ok(self.take_token(top, &model, n_candidates, None, u))
     }
 
     fn check(&self, logits: &Logits, seen: &[u32], forced: Option<u32>) -> Result<()> {
@@ -175,9 +189,9 @@ impl Sampler {
         model: &Softmax,
         n_candidates: usize,
         forced: Option<u32>,
+        u: f64,
     ) -> Option<Sampled> {
         let seen_by_top_p = self.run_chain()?;
-        let u = self.draws.u();
         let greedy = self.options.temperature == 0.0;
         let (id, rank) = match forced {
             Some(id) => (id, self.distribution.rank_of(id)?),
@@ -185,17 +199,26 @@ impl Sampler {
             None => invert_cdf(&mut self.distribution, u)?,
         };
         let kept = self.distribution.kept();
+        let candidates = self.candidates(logits, model, seen_by_top_p, n_candidates)?;
+        let tail = (n_candidates > 0).then(|| self.tail(logits, model, &candidates));
         Some(Sampled {
             id,
             rank: to_u32(rank),
             p: self.distribution.p_final(id, rank),
             surprisal_bits: model.surprisal_bits(logit(logits, &self.distribution, id)),
             u: (forced.is_none() && !greedy).then_some(u),
-            candidates: self.candidates(logits, model, seen_by_top_p, n_candidates)?,
+            candidates,
             nucleus_size: to_u32(kept.len()),
             nucleus_mass: kept.mass.min(1.0) as f32,
             entropy_bits: model.entropy_bits(),
+            tail,
         })
+    }
+
+    fn tail(&self, logits: &Logits, model: &Softmax, candidates: &[Candidate]) -> Tail {
+        let at_temperature = if self.options.temperature == 0.0 { *model } else { self.distribution.softmax() };
+        let vocab_size = self.distribution.vocab_size();
+        Tail::of(logits, model.sums(&at_temperature), vocab_size, candidates.iter().map(|candidate| candidate.logit))
     }
 
     /// Starts a step: ranks the tokens that are known, by their logits after the processors. Returns the model's own distribution.
@@ -307,7 +330,7 @@ fn logit(logits: &Logits, distribution: &Distribution, id: u32) -> f32 {
 }
 
 fn is_finite(top: &Top) -> bool {
-    let Sums { max, weight, weighted_x, weight_at_temperature } = top.sums;
+    let Sums { max, weight, weighted_x, weight_at_temperature, .. } = top.sums;
     let sums_are_finite = max.is_finite() && [weight, weighted_x, weight_at_temperature].iter().all(|x| x.is_finite());
     sums_are_finite && top.best.iter().all(|(_, logit)| logit.is_finite())
 }

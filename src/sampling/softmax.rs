@@ -6,7 +6,7 @@
 //! Invariant: what decides the draw depends on the input alone, never on the target: no libm, no fused multiply-add, and sums
 //! in a fixed order of lanes. (Entropy and surprisal, which are only shown, use `ln`.)
 
-use crate::backend::Sums;
+use crate::logits::Sums;
 use std::f64::consts::{LN_2, LOG2_E};
 use std::ops::AddAssign;
 
@@ -76,6 +76,17 @@ impl Softmax {
     /// The same at the temperature that the sums were asked for.
     pub fn of_sums_at(sums: &Sums, temperature: f32) -> Softmax {
         Softmax { weight: sums.weight_at_temperature, ..Softmax::empty(sums.max, temperature) }
+    }
+
+    /// Its sums, and that of `at_temperature`.
+    pub fn sums(&self, at_temperature: &Softmax) -> Sums {
+        Sums {
+            max: self.max as f32,
+            weight: self.weight,
+            weighted_x: self.weighted_x,
+            weight_at_temperature: at_temperature.weight,
+            error: Sums::F32_ERROR,
+        }
     }
 
     /// x of a token with this score: 0 for the best, negative for others.

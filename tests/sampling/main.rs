@@ -4,6 +4,7 @@
 mod chain;
 #[path = "../support/top.rs"]
 mod give_top;
+mod tail;
 mod top;
 mod transformers;
 

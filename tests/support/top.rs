@@ -22,6 +22,7 @@ pub fn give(logits: &[f32], n_best: usize, wanted: Wanted) -> Logits {
         weight: sum(|x, _| x.exp()),
         weighted_x: sum(|x, _| x * x.exp()),
         weight_at_temperature: sum(|x, temperature| (x / temperature).exp()),
+        error: Sums::F32_ERROR,
     };
     Logits { all: Vec::new(), top: Top { best, sums } }
 }

@@ -24,7 +24,7 @@ pub fn parse(bytes: &[u8], temperature: f32, top: &mut Top) {
     let float = |at: usize| f32::from_bits(word(at));
     let chunks = || (0..CHUNKS).map(|chunk| SUMS_AT + chunk * 16);
     let max = chunks().map(float).fold(f32::NEG_INFINITY, f32::max);
-    let mut sums = Sums { max, weight: 0.0, weighted_x: 0.0, weight_at_temperature: 0.0 };
+    let mut sums = Sums { max, weight: 0.0, weighted_x: 0.0, weight_at_temperature: 0.0, error: Sums::F32_ERROR };
     let inverse_temperature = 1.0 / f64::from(temperature);
     for chunk in chunks() {
         // Relative to the chunk's own maximum so far.

@@ -116,6 +116,7 @@ pub fn logit_sums(logits: &[f32], temperature: f32) -> Sums {
         weight: sum(&|x| x.exp()),
         weighted_x: sum(&|x| if x == 0.0 { 0.0 } else { x * x.exp() }),
         weight_at_temperature: sum(&|x| (x / f64::from(temperature)).exp()),
+        error: 0.0,
     }
 }
 
