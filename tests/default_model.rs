@@ -24,7 +24,9 @@ fn greedy(max_new_tokens: u32) -> GenerateOptions {
         max_time_ms: None,
         kv_cache: true,
         candidates: 2,
+        resume_ids: Vec::new(),
         force_ids: Vec::new(),
+        reuse_cache: false,
     }
 }
 

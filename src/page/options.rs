@@ -63,7 +63,9 @@ pub fn generate(options: Value, seed: u64) -> Result<(GenerateOptions, Pace)> {
         max_time_ms: fields.number("maxTimeMs", Range::Above(0.0))?,
         kv_cache: fields.flag("kvCache")?.unwrap_or(true),
         candidates: fields.whole("candidates", 0, u32::MAX)?.unwrap_or(64),
+        resume_ids: fields.ids("resumeIds")?.unwrap_or_default(),
         force_ids: fields.ids("forceIds")?.unwrap_or_default(),
+        reuse_cache: fields.flag("reuseCache")?.unwrap_or(false),
     };
     fields.finish()?;
     Ok((options, pace))

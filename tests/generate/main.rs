@@ -29,7 +29,9 @@ fn options() -> GenerateOptions {
         max_time_ms: None,
         kv_cache: true,
         candidates: 5,
+        resume_ids: Vec::new(),
         force_ids: Vec::new(),
+        reuse_cache: false,
     }
 }
 
