@@ -6,6 +6,9 @@
 //! Invariant: pure; it sees [`Value`]s, so that every rule is tested natively.
 
 mod sampling;
+mod write;
+
+pub use write::entries;
 
 use crate::error::{Error, Result};
 use crate::protocol::{BackendChoice, GenerateOptions, LoadOptions, MAX_THREADS, Prompt};
@@ -316,3 +319,5 @@ fn not_yet(name: &str, instead: &str) -> Error {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(super) use write::tests as tests_of_writing;

@@ -7,6 +7,7 @@
 use super::dom::{self, append, by_id, create};
 use super::words::spell;
 use crate::protocol::StepRecord;
+use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use wasm_bindgen::JsCast;
@@ -80,11 +81,11 @@ impl Output {
     }
 
     /// Appends one chip per step and keeps the end in view if it was.
-    pub fn extend(&self, steps: &[StepRecord]) {
+    pub fn extend(&self, steps: &[impl Borrow<StepRecord>]) {
         let at_end = self.panel.scroll_height() - self.panel.scroll_top() - self.panel.client_height() < NEAR_END;
         let text = self.text.borrow();
         let mut chips = self.chips.borrow_mut();
-        for step in steps {
+        for step in steps.iter().map(Borrow::borrow) {
             let chip = chip(chips.len(), step);
             append(&text, &chip);
             if step.bytes.contains(&b'\n') {
@@ -107,6 +108,14 @@ impl Output {
         if let Some(chip) = chips.get(index) {
             dom::set(chip, "aria-current", "true");
             chip.set_tab_index(0);
+        }
+    }
+
+    /// Marks the text that a branch has from the one that it left, and the tokens at which branches left.
+    pub fn mark_branches(&self, n_common: usize, forks: &[usize]) {
+        for (index, chip) in self.chips.borrow().iter().enumerate() {
+            dom::set_if(chip, "data-common", "", index < n_common);
+            dom::set_if(chip, "data-fork", "", forks.binary_search(&index).is_ok());
         }
     }
 

@@ -1,5 +1,6 @@
 //! The session: stop rules, cache switching, cancelling, streaming text, reading back, refusals.
 
+mod branches;
 #[path = "../support/hash_backend.rs"]
 mod hash_backend;
 mod processors;
