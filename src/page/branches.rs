@@ -152,7 +152,7 @@ pub struct Line {
     pub token: String,
     /// The text after that.
     pub text: String,
-    /// How long its own part is, and how surprising.
+    /// How long its own part is, and its mean surprisal.
     pub figures: String,
 }
 
@@ -182,7 +182,7 @@ impl Branch {
         let figures = match n {
             _ if self.is_writing => "writing…".to_owned(),
             0 => "nothing written".to_owned(),
-            n => format!("{}, {:.1}\u{a0}bits each", count(n as u64, "token"), surprisal / n as f64),
+            n => format!("{} · {:.1}\u{a0}bits", count(n as u64, "token"), surprisal / n as f64),
         };
         Line {
             place,
@@ -274,7 +274,7 @@ mod tests {
         let tree = tree();
         let line = tree.all()[1].line();
         assert_eq!((line.place.as_str(), line.token.as_str(), line.text.as_str()), ("after 2 tokens", "t7", "t8"));
-        assert_eq!(line.figures.replace('\u{a0}', " "), "2 tokens, 10.0 bits each");
+        assert_eq!(line.figures.replace('\u{a0}', " "), "2 tokens · 10.0 bits");
         let line = tree.all()[0].line();
         assert_eq!((line.place.as_str(), line.token.as_str(), line.text.as_str()), ("first run", "", "t0t1t2t3"));
         let mut long = Branches::default();

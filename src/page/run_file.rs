@@ -172,7 +172,7 @@ fn json(value: &Value) -> Json {
     match value {
         Value::Bool(flag) => Json::Bool(*flag),
         // Whole numbers as such: JSON's 7.0 is not how a reader writes 7.
-        Value::Number(number) if number.fract() == 0.0 && number.abs() < 1e15 => Json::from(*number as i64),
+        Value::Number(number) if number.fract() == 0.0 && number.abs() < 2f64.powi(53) => Json::from(*number as i64),
         Value::Number(number) => Json::from(*number),
         Value::Text(text) => Json::String(text.clone()),
         Value::List(items) => items.iter().map(json).collect(),

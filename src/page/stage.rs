@@ -269,5 +269,5 @@ fn ending(result: &RunResult) -> String {
         Cancelled => "stopped by you",
         Time => "the time was up",
     };
-    format!("{n}: {why}. Click a token, or walk with the arrow keys, to see its step. Seed {}.", result.seed)
+    format!("{n}: {why}. Click a token to see its step, a candidate to branch from there. Seed {}.", result.seed)
 }
