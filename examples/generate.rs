@@ -70,7 +70,9 @@ impl Arguments {
             max_time_ms: None,
             kv_cache: true,
             candidates: 0,
+            resume_ids: Vec::new(),
             force_ids: Vec::new(),
+            reuse_cache: false,
         };
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {

@@ -76,6 +76,8 @@ errors! {
     Backend = "backend",
     DeviceLost = "device-lost",
     EngineFailed = "engine-failed",
+    // What a reader brings (page/)
+    BadRunFile = "bad-run-file",
 }
 
 /// Text from a file as it may stand in a sentence: at most 64 characters, control characters escaped. A file's strings may be

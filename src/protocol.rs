@@ -112,8 +112,20 @@ pub struct GenerateOptions {
     pub kv_cache: bool,
     /// How many candidates a step reports.
     pub candidates: u32,
+    /// Text that is there already: the run goes on after it, as the run that wrote it would have. No steps are made for it.
+    pub resume_ids: Vec<u32>,
     /// Tokens to take instead of drawing, one per step, before drawing begins.
     pub force_ids: Vec<u32>,
+    /// Keeps what the KV cache holds from the run before, as far as its ids are this run's too.
+    pub reuse_cache: bool,
+}
+
+impl GenerateOptions {
+    /// Whether the token of step `index` is forced, not drawn.
+    pub fn is_forced(&self, index: u32) -> bool {
+        let index = usize::try_from(index).unwrap_or(usize::MAX);
+        index.checked_sub(self.resume_ids.len()).is_some_and(|at| at < self.force_ids.len())
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -262,6 +274,8 @@ pub struct ModelInfo {
     pub kv_bytes_per_position: u64,
     pub load_ms: f64,
     pub has_chat_template: bool,
+    /// Of the file, lower-case hex.
+    pub sha256: String,
 }
 
 /// A short prompt through both engines, the CPU engine being the reference.
@@ -378,11 +392,14 @@ impl StopReason {
 /// A finished run and its three speeds (SEMANTICS.md, "Speed figures").
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
+    /// Of the run's own steps; what it resumed from is not repeated.
     pub text: String,
     pub ids: Vec<u32>,
     pub stop_reason: StopReason,
     pub prompt_tokens: u32,
     pub new_tokens: u32,
+    /// Positions that the KV cache already held when the run began.
+    pub reused_tokens: u32,
     pub seed: u64,
     /// From the start of the run to its first token.
     pub ttft_ms: f64,

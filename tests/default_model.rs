@@ -24,7 +24,9 @@ fn greedy(max_new_tokens: u32) -> GenerateOptions {
         max_time_ms: None,
         kv_cache: true,
         candidates: 2,
+        resume_ids: Vec::new(),
         force_ids: Vec::new(),
+        reuse_cache: false,
     }
 }
 
@@ -38,9 +40,21 @@ fn run_on<B: Backend>(
     options: GenerateOptions,
     prefill_batch: usize,
 ) -> (Vec<StepRecord>, RunResult) {
+    run_after(model, prompt, options, prefill_batch, &[])
+}
+
+/// `cached`: the ids that the model's KV cache holds.
+fn run_after<B: Backend>(
+    model: &mut Loaded<B>,
+    prompt: &[u32],
+    options: GenerateOptions,
+    prefill_batch: usize,
+    cached: &[u32],
+) -> (Vec<StepRecord>, RunResult) {
     let limits =
         Limits { context_length: model.config.context_length, vocab_size: model.config.vocab_size, prefill_batch };
     let mut session = Session::new(options, prompt.to_vec(), limits, model.tokenizer.eos()).unwrap();
+    session.reuse(cached);
     let mut steps = Vec::new();
     loop {
         match block_on(session.advance(&mut model.backend, &model.tokenizer)).unwrap() {
@@ -128,6 +142,49 @@ fn kv_cache_on_and_off_give_the_same_tokens() {
             assert_eq!((on.positions_computed, off.positions_computed), (expected, prompt.len() as u32 + on.index));
         }
     }
+}
+
+/// On the cache of the run before, cut at the branch: the logits are those of a run of the same ids from nothing.
+fn branch_and_fresh_run<B: Backend>(model: &mut Loaded<B>, batch: usize) -> [Vec<StepRecord>; 2] {
+    let prompt = model.tokenizer.encode("The old lighthouse keeper", false).unwrap();
+    let mut options = GenerateOptions { candidates: 64, ..greedy(16) };
+    options.sampling = SamplingOptions { temperature: 0.7, top_p: 0.9, seed: 7, ..options.sampling };
+    let (steps, root) = run_on(model, &prompt, options.clone(), batch);
+    let at = 6;
+    let other = steps[at].candidates.iter().map(|c| c.id).find(|&id| id != steps[at].id).unwrap();
+    let cached = [&prompt[..], &root.ids].concat();
+    let resume_ids = root.ids[..at].to_vec();
+    let force_ids = vec![other];
+    let branch = GenerateOptions { resume_ids, force_ids, reuse_cache: true, ..options.clone() };
+    let (found, result) = run_after(model, &prompt, branch, batch, &cached[..cached.len() - 1]);
+    assert_eq!(result.reused_tokens as usize, prompt.len() + at - 1);
+    assert!(found.iter().all(|step| step.positions_computed == 1) && found.len() == 10);
+    let force_ids = [&root.ids[..at], &[other]].concat();
+    let (fresh, _) = run_on(model, &prompt, GenerateOptions { force_ids, ..options }, batch);
+    [found, fresh[at..].to_vec()]
+}
+
+#[test]
+fn a_branch_has_the_logits_of_a_fresh_run_to_the_bit() {
+    let [found, fresh] = branch_and_fresh_run(&mut default_model(), cpu::BATCH);
+    for (step, fresh) in found.iter().zip(&fresh) {
+        assert_eq!((step.id, step.index, step.u), (fresh.id, fresh.index, fresh.u));
+        assert_eq!(step.candidates, fresh.candidates, "step {}", step.index);
+    }
+    assert_eq!(found.len(), fresh.len());
+}
+
+#[test]
+fn on_the_gpu_a_branch_has_the_logits_of_a_fresh_run_within_rounding() {
+    let [found, fresh] = branch_and_fresh_run(&mut default_model_on_gpu(), gpu::BATCH);
+    for (step, fresh) in found.iter().zip(&fresh) {
+        assert_eq!((step.id, step.index, step.u), (fresh.id, fresh.index, fresh.u));
+        for (candidate, fresh) in step.candidates.iter().zip(&fresh.candidates).take(8) {
+            assert_eq!(candidate.id, fresh.id);
+            assert!((candidate.logit - fresh.logit).abs() < 1e-3, "{candidate:?} {fresh:?}");
+        }
+    }
+    assert_eq!(found.len(), fresh.len());
 }
 
 #[test]

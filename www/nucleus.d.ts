@@ -118,6 +118,8 @@ export interface ModelInfo {
   /** Milliseconds from the engine's taking up the request to the ready model. */
   loadMs: number
   hasChatTemplate: boolean
+  /** Of the file, lower-case hex. */
+  sha256: string
 }
 
 /** A short prompt through both engines; the CPU engine is the reference. */
@@ -201,6 +203,17 @@ export interface GenerateOptions {
   pace?: 'frame' | 'free'
   /** Tokens to take, one per step, before drawing begins. */
   forceIds?: number[]
+  /**
+   * Text that is there already, as the ids of an earlier run: the run goes on after it and makes no steps for it. `index`, the
+   * draws (step i takes the i-th number of the seed's stream), stop rules, `minNewTokens` and `maxNewTokens` count it, so
+   * that the steps are those that the earlier run would have made. `forceIds` come after it.
+   */
+  resumeIds?: number[]
+  /**
+   * Keep what the KV cache holds from the run before, as far as it is of this run's ids; `reusedTokens` says how much that was.
+   * Default false: the run starts from an empty cache, so that its times are all its own. Without effect when `kvCache` is off.
+   */
+  reuseCache?: boolean
 }
 
 export interface Step {
@@ -259,11 +272,13 @@ export interface Candidate {
 
 export interface Result {
   text: string
-  /** The new tokens. */
+  /** The new tokens. Like `text` without those of `resumeIds`. */
   ids: number[]
   stopReason: 'eos' | 'stop' | 'length' | 'context' | 'cancelled' | 'time'
   promptTokens: number
   newTokens: number
+  /** Positions that the KV cache held already when the run began; 0 without `reuseCache`. */
+  reusedTokens: number
   /** The seed that was used. */
   seed: number
   /** From the start of the run to its first token. */

@@ -32,31 +32,43 @@ impl Engine {
         self.model = None;
         self.mail.begin(id, Credit::Unlimited);
         let signal = self.mail.abort_signal();
-        let mut download = Download { engine: self, progress: Progress::new(id, LoadPhase::Download), is_gguf: false };
+        let progress = Progress::new(id, LoadPhase::Download);
+        let mut download = Download { engine: self, progress, is_gguf: false, hasher: Sha256::new(), n_hashed: 0 };
         let bytes = match (&source, file) {
             (Source::Url(url), _) => fetch::url(url, &signal, &mut download).await,
             (Source::Blob { .. }, Some(blob)) => fetch::blob(&blob, &mut download).await,
             (Source::Blob { .. }, None) => Err(Error::BadOption("The message holds no file.".into())),
         };
+        let sha256 = download.sha256();
         self.mail.end();
         let bytes = bytes?;
         if let Some(expected) = &options.sha256 {
-            check_sha256(&bytes, expected)?;
+            check_sha256(&sha256, expected)?;
         }
         report(id, LoadPhase::Parse, 0, None);
-        let model = build(id, source.file_name(), bytes, &options, start).await?;
+        let model = build(id, source.file_name(), bytes, sha256, &options, start).await?;
         let info = model.info.clone();
         self.model = Some(model);
         Ok(info)
     }
 }
 
-/// Reports a download, answers mail meanwhile, and ends it when it is stopped or is no GGUF file.
+/// Reports a download, answers mail meanwhile, and ends it when it is stopped or is no GGUF file. It is hashed as it comes, while the
+/// network works: later the weights are repacked in place, and the file's own bytes are gone.
 struct Download<'a> {
     engine: &'a mut Engine,
     progress: Progress,
     /// The first bytes have been looked at.
     is_gguf: bool,
+    hasher: Sha256,
+    n_hashed: usize,
+}
+
+impl Download<'_> {
+    /// Of all that has arrived, lower-case hex.
+    fn sha256(self) -> String {
+        self.hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 impl Observer for Download<'_> {
@@ -65,6 +77,8 @@ impl Observer for Download<'_> {
             gguf::check_magic(bytes)?;
             self.is_gguf = true;
         }
+        self.hasher.update(&bytes[self.n_hashed..]);
+        self.n_hashed = bytes.len();
         self.engine.answer_mail();
         if self.engine.mail.stopped() {
             return Err(Error::Cancelled("Loading was stopped.".into()));
@@ -108,7 +122,14 @@ impl Progress {
     }
 }
 
-async fn build(id: u32, name: &str, bytes: Vec<u8>, options: &LoadOptions, start: f64) -> Result<Model> {
+async fn build(
+    id: u32,
+    name: &str,
+    bytes: Vec<u8>,
+    sha256: String,
+    options: &LoadOptions,
+    start: f64,
+) -> Result<Model> {
     let n_bytes = bytes.len() as u64;
     let gguf = Gguf::parse(&bytes)?;
     let config = ModelConfig::from_gguf(&gguf)?;
@@ -138,6 +159,7 @@ async fn build(id: u32, name: &str, bytes: Vec<u8>, options: &LoadOptions, start
         kv_bytes_per_position: 0,
         load_ms: 0.0,
         has_chat_template: gguf.metadata.get("tokenizer.chat_template").is_some(),
+        sha256,
     };
     let plan = Plan::llama(config, weights);
     drop(gguf);
@@ -149,7 +171,7 @@ async fn build(id: u32, name: &str, bytes: Vec<u8>, options: &LoadOptions, start
     info.kv_bytes_per_position = backend.kv_bytes_per_position() as u64;
     info.memory_bytes = memory_bytes();
     info.load_ms = now_ms() - start;
-    Ok(Model { backend, tokenizer, info })
+    Ok(Model { backend, tokenizer, info, cached: Vec::new() })
 }
 
 /// Says in `info` what runs the model.
@@ -182,8 +204,7 @@ fn context(config: &ModelConfig, asked: Option<u32>) -> Result<usize> {
     }
 }
 
-fn check_sha256(bytes: &[u8], expected: &str) -> Result<()> {
-    let found: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+fn check_sha256(found: &str, expected: &str) -> Result<()> {
     if found.eq_ignore_ascii_case(expected) {
         return Ok(());
     }

@@ -46,6 +46,8 @@ struct Model {
     backend: ChosenBackend,
     tokenizer: Tokenizer,
     info: ModelInfo,
+    /// The ids whose positions the backend's KV cache is known to hold.
+    cached: Vec<u32>,
 }
 
 impl Engine {

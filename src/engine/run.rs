@@ -28,7 +28,11 @@ impl Engine {
             vocab_size: model.info.vocab_size as usize,
             prefill_batch: model.backend.prefill_batch(),
         };
+        // Taken, so that a run that ends in any other way than the ordinary one leaves nothing to be reused.
+        let model = self.model.as_mut().ok_or_else(no_model)?;
+        let cached = std::mem::take(&mut model.cached);
         let mut session = Session::new(options, prompt, limits, model.tokenizer.eos())?;
+        session.reuse(&cached);
         let mut steps = 0;
         loop {
             self.mail.tick().await;
@@ -52,7 +56,10 @@ impl Engine {
                     steps += 1;
                     mail::post(id, Event::Step(*step));
                 }
-                Progress::Finished(result) => return Ok(result),
+                Progress::Finished(result) => {
+                    model.cached = session.cached_ids(model.backend.kv_len()).to_vec();
+                    return Ok(result);
+                }
             }
         }
     }
@@ -69,6 +76,7 @@ impl Engine {
 
     async fn forward_all(&mut self, ids: &[u32]) -> Result<Vec<f32>> {
         let mut logits = Logits::default();
+        self.model.as_mut().ok_or_else(no_model)?.cached.clear();
         self.backend()?.truncate_kv(0);
         let batch = self.backend()?.prefill_batch();
         let (before, last) = ids.split_at(ids.len().saturating_sub(1) / batch * batch);
@@ -89,6 +97,7 @@ impl Engine {
         if let Some(model) = &mut self.model
             && model.backend.leave_failed_gpu()
         {
+            model.cached.clear();
             describe_backend(&mut model.info, &model.backend);
             mail::post(id, Event::Model(model.info.clone()));
         }

@@ -43,7 +43,11 @@ pub enum Progress {
 
 /// One run.
 ///
-/// - The KV cache is emptied when the run starts, so its figures never depend on the run before.
+/// - The KV cache is emptied when the run starts, so its figures never depend on the run before; with `reuse_cache` it is cut to
+///   the longest beginning that it shares with the run's ids, and [`RunResult::reused_tokens`] says how long that is.
+/// - A resumed run (`resume_ids`) goes on where another one was: indices, the seed's numbers (that of step i is the i-th of the
+///   stream, whoever made the steps before), stop rules and `max_new_tokens` count the text it resumes from. With that text
+///   and the same options it makes the very steps that the other run would have made.
 /// - With the KV cache off, each token empties it and runs all ids again from position 0: the same code with more to do.
 /// - An end-of-sequence token is a step like others and counted in the result's ids, as Hugging Face does, but has no text.
 /// - The texts of all steps, concatenated, are the text of the result: the last step releases what was held back. Only when
@@ -57,6 +61,12 @@ pub struct Session {
     /// Prompt and text.
     ids: Vec<u32>,
     n_prompt: usize,
+    /// Ids when the run began: the prompt's, and those it resumes from.
+    n_start: usize,
+    /// Positions of them that the KV cache is said to hold; once the run has begun, those that it held.
+    n_cached: usize,
+    /// The cache holds this run's positions and no others.
+    owns_cache: bool,
     sampler: Sampler,
     /// Of the last position computed: all, or what the sampler wanted.
     logits: Logits,
@@ -85,32 +95,47 @@ struct StepWork {
 impl Session {
     /// A run of `options` from `prompt_ids` (`options.prompt` is not looked at) that the tokens `eos` end.
     ///
-    /// Errors: `empty-prompt`; `prompt-too-long` past the context; `bad-token` for an id of the prompt or of `force_ids` past the
-    /// vocabulary; `bad-option` for an empty stop string, a bad time limit, a sampling option out of range, or limits of 0.
+    /// Errors: `empty-prompt`; `prompt-too-long` past the context; `bad-token` for an id of the prompt, `resume_ids` or `force_ids`
+    /// past the vocabulary; `bad-option` for an empty stop string, a bad time limit, a sampling option out of range, or limits of 0.
     pub fn new(options: GenerateOptions, prompt_ids: Vec<u32>, limits: Limits, eos: &[u32]) -> Result<Session> {
         validate::limits(&limits)?;
         validate::options(&options, &limits)?;
-        validate::prompt(&prompt_ids, &limits)?;
+        validate::prompt(&prompt_ids, options.resume_ids.len(), &limits)?;
         let mut sampler = Sampler::new(&options.sampling, limits.vocab_size)?;
         sampler.forbid_until(eos, prompt_ids.len().saturating_add(to_usize(options.min_new_tokens)));
+        sampler.skip(options.resume_ids.len());
+        let n_prompt = prompt_ids.len();
+        let ids = [prompt_ids, options.resume_ids.clone()].concat();
         let mut session = Session {
             sampler,
             logits: Logits { all: Vec::with_capacity(limits.vocab_size), top: Top::default() },
             text: TextStream::new(&options.stop),
             speed: Speed::default(),
             eos: eos.to_vec(),
-            n_prompt: prompt_ids.len(),
-            ids: prompt_ids,
+            n_prompt,
+            n_start: ids.len(),
+            n_cached: 0,
+            owns_cache: false,
+            ids,
             state: State::New,
             step: None,
             options,
             limits,
         };
-        session.ids.reserve_exact(session.max_len() - session.n_prompt);
+        session.ids.reserve_exact(session.max_len().saturating_sub(session.n_start));
         if let Some(reason) = session.full() {
             session.state = State::Ending(reason);
         }
         Ok(session)
+    }
+
+    /// `cached`: the ids whose positions the backend's KV cache holds, first to last. A run with `reuse_cache` keeps of them what
+    /// it begins with; the last position is computed in any case, since the cache holds no logits.
+    pub fn reuse(&mut self, cached: &[u32]) {
+        if self.options.reuse_cache && self.options.kv_cache {
+            let ids = &self.ids[..self.n_start - 1];
+            self.n_cached = ids.iter().zip(cached).take_while(|(id, cached)| id == cached).count();
+        }
     }
 
     /// Does one unit of work: one batch of positions and, when it is the last that a token needs, the token.
@@ -140,6 +165,11 @@ impl Session {
         self.options.kv_cache = on;
     }
 
+    /// The ids whose `kv_len` positions the backend's KV cache holds: none known before the first unit of work.
+    pub fn cached_ids(&self, kv_len: usize) -> &[u32] {
+        if self.owns_cache { &self.ids[..kv_len.min(self.ids.len())] } else { &[] }
+    }
+
     /// Whether all that is left is to hear that the run has finished.
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Ending(_) | State::Over)
@@ -148,10 +178,13 @@ impl Session {
     async fn work<B: Backend, T: TokenBytes>(&mut self, backend: &mut B, tokens: &T) -> Result<Progress> {
         let started = now_ms();
         if self.state == State::New {
-            backend.truncate_kv(0);
+            backend.truncate_kv(self.n_cached);
+            self.n_cached = backend.kv_len();
+            self.owns_cache = true;
             backend.reserve_kv(self.max_len()).await?;
             self.speed.start(started);
             self.state = State::Running;
+            self.resume_text(tokens);
         }
         if self.state == State::Running
             && self.options.max_time_ms.is_some_and(|max| self.speed.elapsed(started) >= max)
@@ -190,7 +223,7 @@ impl Session {
         step.n_positions += batch.len();
         step.ms.forward += ms;
         step.ms.total += ms;
-        if self.ids.len() == self.n_prompt {
+        if self.ids.len() == self.n_start {
             self.speed.add_prefill(batch.len(), ms);
         }
         Ok(kv_len + batch.len())
@@ -201,7 +234,7 @@ impl Session {
         let started = now_ms();
         let position = self.ids.len();
         let index = position - self.n_prompt;
-        let forced = self.options.force_ids.get(index).copied();
+        let forced = self.options.force_ids.get(position - self.n_start).copied();
         let n_candidates = usize::try_from(self.options.candidates).unwrap_or(usize::MAX);
         let mut readback = 0.0;
         let sampled = match self.sampler.sample(&self.logits, &self.ids, n_candidates, forced)? {
@@ -247,6 +280,17 @@ impl Session {
         })
     }
 
+    /// Reads the text that the run resumes from; what it holds back, half a character or half a stop string, the first step releases.
+    fn resume_text<T: TokenBytes>(&mut self, tokens: &T) {
+        for &id in &self.ids[self.n_prompt..] {
+            self.text.push(tokens.text_bytes(id));
+        }
+        self.text.take();
+        if self.text.is_stopped() {
+            self.state = State::Ending(StopReason::Stop);
+        }
+    }
+
     /// Returns the text that the newest token releases; sets the state when the run ends with it.
     fn apply_stop_rules(&mut self, text_bytes: &[u8], id: u32) -> String {
         let is_eos = !self.options.ignore_eos && self.eos.contains(&id);
@@ -279,13 +323,14 @@ impl Session {
 
     fn finish(&mut self, reason: StopReason) -> RunResult {
         self.text.finish();
-        let ids = self.ids[self.n_prompt..].to_vec();
+        let ids = self.ids[self.n_start..].to_vec();
         RunResult {
             text: self.text.take(),
             stop_reason: reason,
             prompt_tokens: to_u32(self.n_prompt),
             new_tokens: to_u32(ids.len()),
             ids,
+            reused_tokens: if self.owns_cache { to_u32(self.n_cached) } else { 0 },
             seed: self.options.sampling.seed,
             ttft_ms: self.speed.ttft_ms(),
             prefill_ms: self.speed.prefill_ms(),

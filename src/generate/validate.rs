@@ -25,10 +25,12 @@ pub(super) fn options(options: &GenerateOptions, limits: &Limits) -> Result<()> 
     if let Some(ms) = options.max_time_ms.filter(|ms| !ms.is_finite() || *ms < 0.0) {
         return Err(Error::BadOption(format!("`maxTimeMs` is {ms}; expected a finite number, 0 or more.")));
     }
+    check_ids("`resumeIds`", &options.resume_ids, limits)?;
     check_ids("`forceIds`", &options.force_ids, limits)
 }
 
-pub(super) fn prompt(ids: &[u32], limits: &Limits) -> Result<()> {
+/// `n_resumed`: tokens of text that follow the prompt from the start.
+pub(super) fn prompt(ids: &[u32], n_resumed: usize, limits: &Limits) -> Result<()> {
     if ids.is_empty() {
         return Err(Error::EmptyPrompt("The prompt has no tokens; expected at least one to go on from.".into()));
     }
@@ -36,6 +38,13 @@ pub(super) fn prompt(ids: &[u32], limits: &Limits) -> Result<()> {
         return Err(Error::PromptTooLong(format!(
             "The prompt has {} tokens; expected at most the {} of the context.",
             ids.len(),
+            limits.context_length
+        )));
+    }
+    if ids.len() + n_resumed > limits.context_length {
+        return Err(Error::PromptTooLong(format!(
+            "The prompt and `resumeIds` have {} tokens together; expected at most the {} of the context.",
+            ids.len() + n_resumed,
             limits.context_length
         )));
     }

@@ -113,6 +113,7 @@ mod tests {
             kv_bytes_per_position: 1,
             load_ms: 1.0,
             has_chat_template: true,
+            sha256: String::new(),
         }
     }
 

@@ -3,8 +3,10 @@
 //! Invariant: the order of things (load, run, exercise) is decided here and only here, for the controls and for
 //! `window.nucleus` alike.
 
+mod branch;
 mod exercise;
 mod link;
+mod replay;
 
 use super::api;
 use super::client::{Client, unexpected};
@@ -43,6 +45,7 @@ pub struct App {
     is_starting: Cell<bool>,
     is_exercise: Cell<bool>,
     is_exercise_cancelled: Cell<bool>,
+    replay: replay::Replay,
     api: OnceCell<js_sys::Object>,
 }
 
@@ -82,6 +85,7 @@ pub fn start() {
             is_starting: Cell::new(false),
             is_exercise: Cell::new(false),
             is_exercise_cancelled: Cell::new(false),
+            replay: replay::Replay::new(),
             api: OnceCell::new(),
         }
     });
@@ -129,6 +133,8 @@ impl App {
         let app = Rc::clone(self);
         on(self.form.kv_cache(), "change", move |_: web_sys::Event| app.switch_kv_cache());
         let app = Rc::clone(self);
+        self.listen_to_branches();
+        self.listen_to_replay();
         on(&dom::document(), "keydown", move |event: KeyboardEvent| match event.key().as_str() {
             "Enter" if event.ctrl_key() || event.meta_key() => {
                 event.prevent_default();
@@ -149,6 +155,7 @@ impl App {
             run: self.runs.state(),
             is_exercise: self.is_exercise.get(),
         });
+        self.refresh_replay();
     }
 
     fn set_model(&self, model: Option<ModelInfo>) {
@@ -270,6 +277,18 @@ impl App {
         message: &'static str,
         on_step: Option<Function>,
     ) -> Result<oneshot::Receiver<Result<RunResult>>> {
+        self.run_as(options, start, message, on_step, None)
+    }
+
+    /// The same; `branch_at`: it goes on from the text on screen, after so many of its steps.
+    fn run_as(
+        self: &Rc<Self>,
+        options: GenerateOptions,
+        start: Start,
+        message: &'static str,
+        on_step: Option<Function>,
+        branch_at: Option<usize>,
+    ) -> Result<oneshot::Receiver<Result<RunResult>>> {
         let info = match self.model.borrow().as_ref() {
             None => return Err(Error::NoModel("Load a model before generating.".into())),
             Some(model) => RunInfo {
@@ -277,24 +296,27 @@ impl App {
                 vocab_size: model.vocab_size,
                 kv_bytes_per_position: model.kv_bytes_per_position,
                 message,
+                sha256: model.sha256.clone(),
+                branch_at,
             },
         };
-        let prompt = prompt_text(&info.options).to_owned();
-        let ids = match &info.options.prompt {
-            Prompt::Ids(ids) => Some(ids.clone()),
-            Prompt::Text { .. } => None,
-        };
-        let receiver = self.runs.start(info, &prompt, start, on_step)?;
-        if let Some(ids) = ids {
-            let app = Rc::clone(self);
-            spawn_local(async move {
-                // Ids that cannot be decoded are refused by the run itself, in its own words.
-                if let Ok(Event::Text(text)) = app.client.request(Command::Detokenize { ids }).await {
-                    app.stage.set_prompt(&text);
-                }
-            });
-        }
+        let prompt = info.options.prompt.clone();
+        let receiver = self.runs.start(info, prompt_text(&prompt), start, on_step)?;
+        self.show_prompt_of_ids(prompt);
+        self.refresh();
         Ok(receiver)
+    }
+
+    /// Ids become text in the engine, so that their text comes after the run's start.
+    fn show_prompt_of_ids(self: &Rc<Self>, prompt: Prompt) {
+        let Prompt::Ids(ids) = prompt else { return };
+        let app = Rc::clone(self);
+        spawn_local(async move {
+            // Ids that cannot be decoded are refused by the run itself, in its own words.
+            if let Ok(Event::Text(text)) = app.client.request(Command::Detokenize { ids }).await {
+                app.stage.set_prompt(&text);
+            }
+        });
     }
 
     /// Ends the run or the load in progress, if any; after it, another one can start.
@@ -386,21 +408,11 @@ impl App {
     /// Starts a run from the form; a paused run that the form no longer asks for is ended first, and meanwhile a second click
     /// starts nothing.
     fn start_shown(self: &Rc<Self>, start: Start, message: &'static str) {
-        if self.is_starting.replace(true) {
-            return;
-        }
         let app = Rc::clone(self);
-        spawn_local(async move {
-            let started = async {
-                let options = app.form.options()?;
-                app.stop().await?;
-                app.run(options, start, message, None).map(|_| ())
-            };
-            let started = started.await;
-            app.is_starting.set(false);
-            if let Err(error) = started {
-                app.stage.fail(&error);
-            }
+        self.start_once(async move {
+            let options = app.form.options()?;
+            app.stop().await?;
+            app.run(options, start, message, None).map(|_| ())
         });
     }
 

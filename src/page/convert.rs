@@ -121,6 +121,7 @@ pub fn model_info(info: &ModelInfo) -> Object {
     put(&object, "fromCache", false);
     put(&object, "loadMs", info.load_ms);
     put(&object, "hasChatTemplate", info.has_chat_template);
+    put(&object, "sha256", &info.sha256);
     object
 }
 
@@ -153,6 +154,7 @@ pub fn result(result: &RunResult) -> Object {
     put(&object, "stopReason", result.stop_reason.as_str());
     put(&object, "promptTokens", result.prompt_tokens);
     put(&object, "newTokens", result.new_tokens);
+    put(&object, "reusedTokens", result.reused_tokens);
     put(&object, "seed", result.seed as f64);
     put(&object, "ttftMs", result.ttft_ms);
     put(&object, "prefillMs", result.prefill_ms);

@@ -79,6 +79,15 @@ pub fn on_resize(element: &Element, listener: impl FnMut() + 'static) {
     closure.forget();
 }
 
+/// Resolves in the next frame; in a hidden tab, which has none, when the tab is shown again.
+pub async fn next_frame() {
+    let mut wait = |resolve: js_sys::Function, _| {
+        window().request_animation_frame(&resolve).expect("a window has animation frames");
+    };
+    // It is never rejected.
+    let _ = wasm_bindgen_futures::JsFuture::from(js_sys::Promise::new(&mut wait)).await;
+}
+
 /// The text of an element, written to the document only when it changes. A change is a new text node: a browser counts
 /// centred text of another length as a shift of the layout when the node is the same.
 pub struct TextCell {

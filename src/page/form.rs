@@ -108,7 +108,33 @@ impl Form {
         asked.is_ok_and(|asked| asked == *running)
     }
 
-    fn read(&self) -> Result<GenerateOptions> {
+    /// Sets the controls of these options; those that have none are let be. What a control could not be set to by hand it takes all
+    /// the same, so that a run is restored exactly.
+    pub fn fill(&self, entries: &[(String, Value)]) {
+        for (name, value) in entries {
+            let number = self.numbers.iter().find(|(known, _)| known == name).map(|(_, input)| input);
+            match (name.as_str(), value) {
+                ("prompt", Value::Text(text)) => self.prompt.set_value(text),
+                ("seed", Value::Number(seed)) => {
+                    self.seed.set_value(&seed.to_string());
+                    self.seed_is_new.set_checked(false);
+                }
+                ("samplerOrder", Value::Text(order)) => self.sampler_order.set_value(order),
+                ("suppress", Value::List(ids)) => self.suppress.set_value(&joined(ids, ", ")),
+                ("stop", Value::List(texts)) => self.stop_strings.set_value(&joined(texts, "\n")),
+                ("kvCache", Value::Bool(is_on)) => self.kv_cache.set_checked(*is_on),
+                (_, Value::Number(value)) => {
+                    if let Some(input) = number {
+                        set_number(input, *value);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What the controls say, with the seed that is shown.
+    pub fn read(&self) -> Result<GenerateOptions> {
         let mut entries: Vec<(String, Value)> =
             self.numbers.iter().map(|(name, input)| ((*name).into(), number(input))).collect();
         entries.push(("prompt".into(), Value::Text(self.prompt.value())));
@@ -122,10 +148,6 @@ impl Form {
         let stop = stop.lines().filter(|line| !line.is_empty()).map(|line| Value::Text(line.replace("\\n", "\n")));
         entries.push(("stop".into(), Value::List(stop.collect())));
         options::generate(Value::Object(entries), 0).map(|(options, _)| options)
-    }
-
-    pub fn set_prompt(&self, prompt: &str) {
-        self.prompt.set_value(prompt);
     }
 
     /// Enables what can be used and says why the rest cannot.
@@ -153,8 +175,8 @@ impl Form {
 }
 
 /// The text that a run shows before its first token; empty for ids until they are decoded.
-pub fn prompt_text(options: &GenerateOptions) -> &str {
-    match &options.prompt {
+pub fn prompt_text(prompt: &Prompt) -> &str {
+    match prompt {
         Prompt::Text { text, .. } => text,
         Prompt::Ids(_) => "",
     }
@@ -163,6 +185,31 @@ pub fn prompt_text(options: &GenerateOptions) -> &str {
 /// 32 random bits: short enough to read and type.
 pub fn random_seed() -> u64 {
     (js_sys::Math::random() * 4_294_967_296.0) as u64
+}
+
+/// A slider has steps and an end; a value beside them makes it finer and longer.
+fn set_number(input: &HtmlInputElement, value: f64) {
+    let text = value.to_string();
+    if input.max().parse().is_ok_and(|most: f64| most < value) {
+        input.set_max(&text);
+    }
+    input.set_value(&text);
+    if input.value().parse() != Ok(value) {
+        input.set_step("any");
+        input.set_value(&text);
+    }
+    let changed = Event::new("input").expect("the name is valid");
+    input.dispatch_event(&changed).expect("the event is new");
+}
+
+/// One text of many, as the reader would write them in one field.
+fn joined(items: &[Value], separator: &str) -> String {
+    let one = |item: &Value| match item {
+        Value::Text(text) => text.replace('\n', "\\n"),
+        Value::Number(number) => number.to_string(),
+        _ => String::new(),
+    };
+    items.iter().map(one).collect::<Vec<_>>().join(separator)
 }
 
 fn number(input: &HtmlInputElement) -> Value {

@@ -40,7 +40,7 @@ impl Inspector {
 
     pub fn show(&self, step: &StepRecord, run: &RunInfo) {
         self.empty.set_hidden(true);
-        let is_forced = run.options.force_ids.len() > usize::try_from(step.index).unwrap_or(usize::MAX);
+        let is_forced = run.is_forced(step);
         self.say(&describe(step, &run.options.sampling, run.vocab_size, is_forced));
         self.candidates.show(step, run);
         self.bars.show(step, run);

@@ -1,7 +1,8 @@
 //! The page: everything on the main thread. It starts the engine worker, shows what it sends, and is `window.nucleus`.
 //!
-//! Reading order: [`words`], [`about`], [`sentence`], [`ladder`], [`race`], [`curves`], [`what_if`], [`download`] and [`pacing`] turn records into what is
-//! shown, and [`options`] turns what was asked for into protocol structs; all of these are pure and tested natively. The rest is
+//! Reading order: [`words`], [`about`], [`sentence`], [`ladder`], [`branches`], [`race`], [`curves`], [`what_if`], [`download`] and
+//! [`pacing`] turn records into what is shown, [`share`], [`run_file`] and [`compare`] carry them elsewhere and back, and
+//! [`options`] turns what was asked for into protocol structs; all of these are pure and tested natively. The rest is
 //! browser glue: `client` talks to the worker, `run` paces one run, `app` ties controls and views together, `api` is the JavaScript
 //! face.
 //!
@@ -9,13 +10,17 @@
 //! text nodes only.
 
 pub mod about;
+pub mod branches;
+pub mod compare;
 pub mod curves;
 pub mod download;
 pub mod ladder;
 pub mod options;
 pub mod pacing;
 pub mod race;
+pub mod run_file;
 pub mod sentence;
+pub mod share;
 pub mod what_if;
 pub mod words;
 
@@ -23,6 +28,10 @@ pub mod words;
 mod api;
 #[cfg(target_arch = "wasm32")]
 mod app;
+#[cfg(target_arch = "wasm32")]
+mod branch_view;
+#[cfg(target_arch = "wasm32")]
+mod candidate_keys;
 #[cfg(target_arch = "wasm32")]
 mod candidates;
 #[cfg(target_arch = "wasm32")]

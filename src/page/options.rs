@@ -6,6 +6,9 @@
 //! Invariant: pure; it sees [`Value`]s, so that every rule is tested natively.
 
 mod sampling;
+mod write;
+
+pub use write::entries;
 
 use crate::error::{Error, Result};
 use crate::protocol::{BackendChoice, GenerateOptions, LoadOptions, MAX_THREADS, Prompt};
@@ -63,7 +66,9 @@ pub fn generate(options: Value, seed: u64) -> Result<(GenerateOptions, Pace)> {
         max_time_ms: fields.number("maxTimeMs", Range::Above(0.0))?,
         kv_cache: fields.flag("kvCache")?.unwrap_or(true),
         candidates: fields.whole("candidates", 0, u32::MAX)?.unwrap_or(64),
+        resume_ids: fields.ids("resumeIds")?.unwrap_or_default(),
         force_ids: fields.ids("forceIds")?.unwrap_or_default(),
+        reuse_cache: fields.flag("reuseCache")?.unwrap_or(false),
     };
     fields.finish()?;
     Ok((options, pace))
@@ -314,3 +319,5 @@ fn not_yet(name: &str, instead: &str) -> Error {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(super) use write::tests as tests_of_writing;

@@ -9,6 +9,7 @@ use super::flow::Flow;
 use super::what_if::Verdict;
 use super::words::spell;
 use crate::protocol::StepRecord;
+use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use wasm_bindgen::JsCast;
@@ -90,13 +91,13 @@ impl Output {
     }
 
     /// Appends one chip per step. Called before a frame's other writes, since it reads the layout; [`Output::follow`] comes last.
-    pub fn extend(&self, steps: &[StepRecord]) {
+    pub fn extend(&self, steps: &[impl Borrow<StepRecord>]) {
         let n_below = self.panel.scroll_height() - self.panel.scroll_top() - self.panel.client_height();
         self.is_following.set(n_below < NEAR_END);
         let mut text = self.text.borrow_mut();
         let mut chips = self.chips.borrow_mut();
         text.close_lines(&chips);
-        for step in steps {
+        for step in steps.iter().map(Borrow::borrow) {
             let chip = chip(chips.len(), step);
             text.append(&chip);
             if step.bytes.contains(&b'\n') {
@@ -136,6 +137,14 @@ impl Output {
         if let Some(chip) = self.chips.borrow().get(index) {
             dom::set_if(chip, "data-what-if", name, !name.is_empty());
             dom::set_if(chip, "title", title, !name.is_empty());
+        }
+    }
+
+    /// Marks the text that a branch has from the one that it left, and the tokens at which branches left.
+    pub fn mark_branches(&self, n_common: usize, forks: &[usize]) {
+        for (index, chip) in self.chips.borrow().iter().enumerate() {
+            dom::set_if(chip, "data-common", "", index < n_common);
+            dom::set_if(chip, "data-fork", "", forks.binary_search(&index).is_ok());
         }
     }
 

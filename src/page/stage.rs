@@ -1,10 +1,12 @@
 //! What the reader watches: the text, the panel about one step, the speeds, and the line that says what happens.
 //!
-//! It keeps the steps of the run on screen, so that any of them can be looked at again. The panel follows the newest step
-//! until the reader picks one.
+//! It keeps the steps of the run on screen, so that any of them can be looked at again, and those of the texts that left it
+//! ([`Branches`]). The panel follows the newest step until the reader picks one.
 //!
 //! Invariant: draws what it is given; starts and stops nothing.
 
+use super::branch_view::BranchView;
+use super::branches::Branches;
 use super::dom::{self, TextCell, by_id};
 use super::inspector::Inspector;
 use super::output::Output;
@@ -15,7 +17,7 @@ use super::what_if_panel::WhatIfPanel;
 use super::words::{explain, spelt};
 use crate::error::{Error, Result};
 use crate::protocol::{GenerateOptions, RunResult, StepRecord};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::rc::{Rc, Weak};
 use web_sys::{Event, HtmlElement};
 
@@ -29,6 +31,17 @@ pub struct RunInfo {
     pub kv_bytes_per_position: u64,
     /// What the status line says while it writes.
     pub message: &'static str,
+    /// Of the model's file.
+    pub sha256: String,
+    /// It goes on from the text on screen, after so many of its steps.
+    pub branch_at: Option<usize>,
+}
+
+impl RunInfo {
+    /// Whether a token was given, not drawn. A step before a branch is its parent run's: there only the missing draw tells.
+    pub fn is_forced(&self, step: &StepRecord) -> bool {
+        self.options.is_forced(step.index) || step.u.is_none() && self.options.sampling.temperature > 0.0
+    }
 }
 
 /// While tokens stream, the panel about one step is drawn no more often than this. It costs as much as the rest of a frame, and
@@ -43,7 +56,11 @@ pub struct Stage {
     what_if_note: TextCell,
     pub speed: SpeedView,
     run: RefCell<Option<Rc<RunInfo>>>,
-    steps: RefCell<Vec<StepRecord>>,
+    steps: RefCell<Vec<Rc<StepRecord>>>,
+    branches: RefCell<Branches>,
+    branch_view: BranchView,
+    /// Counts what was put on screen: a text that comes in parts stops coming when another one has begun.
+    n_begun: Cell<u32>,
     /// The step that the reader picked; none: the newest.
     picked: Cell<Option<usize>>,
     /// The panel shows an older step than the newest, which it should follow.
@@ -86,6 +103,9 @@ impl Stage {
                 speed: SpeedView::new(),
                 run: RefCell::default(),
                 steps: RefCell::default(),
+                branches: RefCell::default(),
+                branch_view: BranchView::new(),
+                n_begun: Cell::new(0),
                 picked: Cell::new(None),
                 is_behind: Cell::new(false),
                 drawn_ms: Cell::new(0.0),
@@ -111,14 +131,18 @@ impl Stage {
 
     pub fn begin(&self, info: &Rc<RunInfo>, prompt: &str) {
         *self.run.borrow_mut() = Some(Rc::clone(info));
-        self.steps.borrow_mut().clear();
         self.picked.set(None);
         self.is_behind.set(false);
         self.follow.set_hidden(true);
-        self.place.set("no step yet");
-        self.output.begin(prompt);
-        self.inspector.clear();
-        self.scrubber.clear();
+        match info.branch_at {
+            // The common part is on screen already.
+            Some(at) => self.branches.borrow_mut().leave(at),
+            None => {
+                self.clear(prompt);
+                self.branches.borrow_mut().begin();
+            }
+        }
+        self.show_branches();
         self.what_if.begin(info);
         self.what_if_note.set("");
         self.speed.begin(info.options.kv_cache);
@@ -136,7 +160,7 @@ impl Stage {
         self.output.extend(&new);
         self.speed.extend(&new, &run, is_held, now_ms);
         let n_before = self.steps.borrow().len();
-        self.steps.borrow_mut().extend(new);
+        self.steps.borrow_mut().extend(new.into_iter().map(Rc::new));
         self.mark_current();
         self.is_behind.set(self.picked.get().is_none());
         if is_held || now_ms - self.drawn_ms.get() >= PANEL_MS {
@@ -152,6 +176,10 @@ impl Stage {
         if self.what_if.is_on() {
             self.what_if.judge_new(n_before..n_steps);
             self.judge_later();
+        }
+        if run.branch_at == Some(n_before) {
+            self.branches.borrow_mut().keep(&self.steps.borrow());
+            self.show_branches();
         }
         self.output.follow();
     }
@@ -175,6 +203,12 @@ impl Stage {
         }
         self.show_place();
         self.speed.end(outcome.as_ref().ok(), run.options.kv_cache, was_paused);
+        {
+            let mut branches = self.branches.borrow_mut();
+            branches.keep(&self.steps.borrow());
+            branches.set_writing(false);
+        }
+        self.show_branches();
         match outcome {
             Ok(result) => self.say(&ending(result)),
             Err(error) => self.fail(error),
@@ -245,12 +279,6 @@ impl Stage {
             self.show_step(&self.steps.borrow()[index], run);
         }
     }
-
-    /// The step that the reader picked, or the newest.
-    fn current(&self) -> Option<usize> {
-        let last = self.steps.borrow().len().checked_sub(1)?;
-        Some(self.picked.get().unwrap_or(last).min(last))
-    }
 }
 
 impl Stage {
@@ -269,6 +297,93 @@ impl Stage {
             None => self.inspector.show(step, run),
         }
     }
+
+    /// An empty text after `prompt`.
+    fn clear(&self, prompt: &str) {
+        self.n_begun.set(self.n_begun.get().wrapping_add(1));
+        self.steps.borrow_mut().clear();
+        self.picked.set(None);
+        self.follow.set_hidden(true);
+        self.place.set("no step yet");
+        self.output.begin(prompt);
+        self.inspector.clear();
+        self.scrubber.clear();
+    }
+}
+
+/// Texts that are there already: branches, recorded runs.
+impl Stage {
+    /// The run on screen and its steps so far.
+    pub fn on_screen(&self) -> Option<(Rc<RunInfo>, Vec<Rc<StepRecord>>)> {
+        self.run.borrow().as_ref().map(|run| (Rc::clone(run), self.steps.borrow().clone()))
+    }
+
+    /// Which step the panel shows.
+    pub fn current(&self) -> Option<usize> {
+        let last = self.steps.borrow().len().checked_sub(1)?;
+        Some(self.picked.get().unwrap_or(last).min(last))
+    }
+
+    pub fn branches(&self) -> Ref<'_, Branches> {
+        self.branches.borrow()
+    }
+
+    /// Shows the text of a branch; no run is in progress.
+    pub async fn show_branch(&self, branch: usize, info: RunInfo, prompt: &str) {
+        let steps = self.branches.borrow().steps(branch);
+        self.branches.borrow_mut().show(branch);
+        self.show_text(info, prompt, steps).await;
+    }
+
+    /// Shows the beginning of the text on screen, from which a branch is to leave.
+    pub async fn show_beginning(&self, n_steps: usize, info: RunInfo, prompt: &str) {
+        self.branches.borrow_mut().keep(&self.steps.borrow());
+        let steps = self.steps.borrow().iter().take(n_steps).cloned().collect();
+        self.show_text(info, prompt, steps).await;
+    }
+
+    /// Shows a run that was made elsewhere.
+    pub async fn show_recorded(&self, info: RunInfo, prompt: &str, steps: Vec<Rc<StepRecord>>) {
+        {
+            let mut branches = self.branches.borrow_mut();
+            branches.begin();
+            branches.keep(&steps);
+            branches.set_writing(false);
+        }
+        self.show_text(info, prompt, steps).await;
+    }
+
+    /// Puts steps on screen, so many a frame that none takes long.
+    async fn show_text(&self, info: RunInfo, prompt: &str, steps: Vec<Rc<StepRecord>>) {
+        const N_A_FRAME: usize = 256;
+        let info = Rc::new(info);
+        *self.run.borrow_mut() = Some(Rc::clone(&info));
+        self.clear(prompt);
+        self.what_if.begin(&info);
+        self.what_if_note.set("");
+        let begun = self.n_begun.get();
+        for (i, part) in steps.chunks(N_A_FRAME).enumerate() {
+            if i > 0 {
+                dom::next_frame().await;
+            }
+            if self.n_begun.get() != begun {
+                return;
+            }
+            self.output.extend(part);
+            self.steps.borrow_mut().extend_from_slice(part);
+        }
+        self.output.follow();
+        self.show_current();
+        self.show_place();
+        self.show_branches();
+    }
+
+    fn show_branches(&self) {
+        let branches = self.branches.borrow();
+        let shown = branches.all().get(branches.shown());
+        self.output.mark_branches(shown.map_or(0, |branch| branch.at), &branches.forks());
+        self.branch_view.show(&branches);
+    }
 }
 
 /// Why a run ended, in words.
@@ -283,5 +398,5 @@ fn ending(result: &RunResult) -> String {
         Cancelled => "stopped by you",
         Time => "the time was up",
     };
-    format!("{n}: {why}. Click a token, or walk with the arrow keys, to see its step. Seed {}.", result.seed)
+    format!("{n}: {why}. Click a token to see its step, a candidate to branch from there. Seed {}.", result.seed)
 }

@@ -94,7 +94,7 @@ impl WhatIfPanel {
         let step = what_if.recompute(step)?;
         let mut options = run.options.clone();
         options.sampling = what_if.sampling().clone();
-        Some((step, RunInfo { options, ..*run }))
+        Some((step, RunInfo { options, sha256: run.sha256.clone(), ..*run }))
     }
 
     /// Judges all `n_steps` steps anew, those from `first` on before the others.
@@ -109,7 +109,7 @@ impl WhatIfPanel {
     }
 
     /// Judges steps for a few milliseconds; `mark` hears of each whose verdict changed. True when there is more to do.
-    pub fn judge_slice(&self, steps: &[StepRecord], mark: impl Fn(usize, Option<Verdict>)) -> bool {
+    pub fn judge_slice(&self, steps: &[Rc<StepRecord>], mark: impl Fn(usize, Option<Verdict>)) -> bool {
         let start = now_ms();
         let mut what_if = self.what_if.borrow_mut();
         let mut verdicts = self.verdicts.borrow_mut();

@@ -197,6 +197,7 @@ pub fn explain(error: &Error) -> String {
             "The GPU stopped working.",
             "The text so far is kept, and the model now runs on the CPU engine: press Generate.",
         ),
+        Error::BadRunFile(_) => ("The run file was refused.", "Open one that this page has saved."),
         Error::EngineFailed(_) => ("The engine stopped.", "Load the model again: a fresh engine starts with it."),
         _ => ("The file was refused.", "It may be damaged, or not made for this program: choose another."),
     };

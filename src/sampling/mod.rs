@@ -90,6 +90,11 @@ impl Sampler {
         self.processors.forbid_until(ends.iter().copied().filter(|&id| to_usize(id) < vocab_size).collect(), min_len);
     }
 
+    /// Goes on as after `n` steps: their numbers of the stream are used up.
+    pub fn skip(&mut self, n: usize) {
+        (0..n).for_each(|_| self.draws.advance());
+    }
+
     /// What [`sample`](Self::sample) can do with at best after the tokens `seen`: the top, unless a processor must find single
     /// tokens anywhere, or a filter needs the entropy of all of them.
     pub fn wanted(&self, seen: &[u32]) -> Wanted {

@@ -1,5 +1,6 @@
 //! The session: stop rules, cache switching, cancelling, streaming text, reading back, refusals.
 
+mod branches;
 #[path = "../support/hash_backend.rs"]
 mod hash_backend;
 mod processors;
@@ -29,7 +30,9 @@ fn options() -> GenerateOptions {
         max_time_ms: None,
         kv_cache: true,
         candidates: 5,
+        resume_ids: Vec::new(),
         force_ids: Vec::new(),
+        reuse_cache: false,
     }
 }
 

@@ -1,0 +1,148 @@
+//! Files as they are written, and as nobody would write them.
+
+use super::*;
+use crate::page::ladder::tests::step;
+use crate::page::options::tests_of_writing::everything;
+use crate::protocol::SelfTest;
+
+fn model() -> ModelInfo {
+    ModelInfo {
+        name: "SmolLM2 <b>".into(),
+        architecture: "llama".into(),
+        quantization: "Q4_1".into(),
+        parameters: 1,
+        bytes: 98_000_000,
+        vocab_size: 49_152,
+        context_length: 4096,
+        layers: 30,
+        embedding: 576,
+        heads: 9,
+        kv_heads: 3,
+        backend: "cpu".into(),
+        backend_reason: String::new(),
+        adapter: None,
+        self_test: None::<SelfTest>,
+        build: "simd128".into(),
+        threads: 1,
+        memory_bytes: 1,
+        kv_bytes_per_position: 1,
+        load_ms: 1.0,
+        has_chat_template: true,
+        sha256: "0123456789abcdef".repeat(4),
+    }
+}
+
+/// Steps as a run makes them, one of them of half a character.
+fn steps(n: u32) -> Vec<StepRecord> {
+    let one = |index| StepRecord { index, position: 5 + index, kv_length: 5 + index, ..step(20, 4, index) };
+    let mut steps: Vec<StepRecord> = (0..n).map(one).collect();
+    steps[1].bytes = vec![0xe2, 0x80];
+    steps[1].candidates[2].bytes = vec![0xff];
+    steps[2].u = None;
+    steps
+}
+
+fn file() -> RunFile {
+    RunFile::of(&model(), &everything(), &steps(4))
+}
+
+fn refusal(text: &str) -> String {
+    let error = RunFile::parse(text).expect_err(text.get(..200).unwrap_or(text));
+    assert_eq!(error.kind(), "bad-run-file");
+    assert!(error.to_string().len() < 600, "{error}");
+    error.to_string()
+}
+
+#[test]
+fn a_file_is_read_as_it_was_written() {
+    let file = file();
+    let read = RunFile::parse(&file.to_json()).unwrap();
+    assert_eq!(read, file);
+    assert_eq!(read.options.force_ids, [4, 4, 8], "what it resumed from is forced");
+    assert!(read.options.resume_ids.is_empty() && !read.options.reuse_cache);
+    assert_eq!((read.prompt_tokens, read.n_given(), read.steps[0].candidates.len()), (5, 3, 12));
+    assert_eq!(RunFile::parse(&read.to_json()).unwrap(), read);
+}
+
+#[test]
+fn numbers_come_back_to_the_bit() {
+    let mut steps = steps(3);
+    steps[0].p = 0.1 + f32::EPSILON;
+    steps[0].candidates[0].logit = -1.234_567_9e-7;
+    steps[0].u = Some(0.1 + 0.2);
+    let read = RunFile::parse(&RunFile::of(&model(), &everything(), &steps).to_json()).unwrap();
+    assert_eq!((read.steps[0].p, read.steps[0].u), (steps[0].p, steps[0].u));
+    assert_eq!(read.steps[0].candidates[0].logit, steps[0].candidates[0].logit);
+}
+
+#[test]
+fn a_chosen_token_beyond_the_likeliest_is_kept() {
+    let file = RunFile::of(&model(), &everything(), &[step(20, 20, 17)]);
+    let ids: Vec<u32> = file.steps[0].candidates.iter().map(|candidate| candidate.id).collect();
+    assert_eq!(ids, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 17]);
+}
+
+#[test]
+fn what_is_no_run_file_is_refused_in_words() {
+    for text in ["", "null", "[]", "{}", "GGUF", "<!DOCTYPE html>", "{\"format\":\"nucleus-run\"}", "\u{feff}{}"] {
+        assert!(refusal(text).starts_with("It is no run file: "), "{text}");
+    }
+    let deep = "[".repeat(100_000);
+    refusal(&deep);
+    refusal(&file().to_json().replace("\"options\":{", &format!("\"options\":{{\"ids\":{deep}")));
+    let long = " ".repeat(MOST_BYTES + 1);
+    assert!(refusal(&long).contains("expected at most 16777216"));
+    let whole = file().to_json();
+    for n in [1, 50, 300, whole.len() / 2, whole.len() - 1] {
+        refusal(&whole[..n]);
+    }
+}
+
+#[test]
+fn every_field_has_its_range() {
+    let whole = file().to_json();
+    for (from, to, named) in [
+        ("nucleus-run", "other", "format"),
+        ("\"version\":1", "\"version\":2", "version"),
+        ("\"app\"", "\"more\":1,\"app\"", "more"),
+        ("0123456789abcdef0123", "xyz", "sha256"),
+        ("\"vocabSize\":49152", "\"vocabSize\":3", "expected less than 3"),
+        ("\"vocabSize\":49152", "\"vocabSize\":4294967295", "vocabulary"),
+        ("\"promptTokens\":5", "\"promptTokens\":4294967295", "prompt"),
+        ("\"promptTokens\":5", "\"promptTokens\":-1", "no run file"),
+        ("\"temperature\":0.33", "\"temperature\":-3", "temperature"),
+        ("\"temperature\":0.33", "\"constructor\":{},\"temperature\":1", "constructor"),
+        ("\"ids\":[0,1,2,3]", "\"ids\":[0,1,2]", "3 ids and 4 steps"),
+        ("\"ids\":[0,1,2,3]", "\"ids\":[0,1,2,4]", "Step 3"),
+        ("\"hex\":\"e280\"", "\"hex\":\"e28\"", "hex"),
+        ("\"hex\":\"e280\"", "\"hex\":\"é1\"", "hex"),
+        ("\"pRaw\":0.001", "\"pRaw\":1e30", "pRaw"),
+        ("\"pRaw\":0.001", "\"pRaw\":-1", "pRaw"),
+        ("\"pRaw\":0.001", "\"pRaw\":null", "no run file"),
+        ("\"u\":0.5", "\"u\":1.5", "`u`"),
+        ("\"rank\":0", "\"rank\":49152", "rank"),
+        ("\"entropyBits\":9.0", "\"entropyBits\":1e9", "entropyBits"),
+        ("\"ms\":0.0", "\"ms\":-1", "`ms`"),
+        ("\"positionsComputed\":1", "\"positionsComputed\":4000000000", "positionsComputed"),
+    ] {
+        let changed = whole.replacen(from, to, 1);
+        assert_ne!(changed, whole, "{from}");
+        let said = refusal(&changed);
+        assert!(said.contains(named), "{from} -> {to}: {said}");
+    }
+    let long = whole.replacen("\"text\":\"t0\"", &format!("\"text\":\"{}\"", "x".repeat(1025)), 1);
+    assert!(refusal(&long).contains("1025 bytes"));
+    let long = whole.replacen("SmolLM2", &"x".repeat(500), 1);
+    assert!(refusal(&long).contains("name"));
+}
+
+#[test]
+fn what_is_not_as_it_was_is_said() {
+    let file = file();
+    assert!(file.differences(&model()).is_empty());
+    let other = ModelInfo { sha256: "0".repeat(64), backend: "webgpu".into(), build: "x".into(), ..model() };
+    assert_eq!(file.differences(&other), ["another model file", "webgpu instead of cpu"]);
+    let build = ModelInfo { build: "x".into(), ..model() };
+    assert_eq!(file.differences(&build), ["another build of the engine"]);
+    assert_eq!(file.maker(), "SmolLM2 <b> (Q4_1) on the CPU engine, build simd128");
+}
