@@ -52,7 +52,7 @@ fn a_forward_pass_allocates_nothing_once_room_is_reserved() {
 }
 
 #[test]
-fn sampling_allocates_its_candidates_and_nothing_else() {
+fn sampling_allocates_its_candidates_with_their_tail_and_nothing_else() {
     let logits: Vec<f32> = (0..5000u32).map(|id| (id * 7919 % 5000) as f32 / 250.0).collect();
     let options = SamplingOptions { temperature: 0.7, top_p: 0.9, min_p: 0.01, seed: 1, ..SamplingOptions::OFF };
     let mut sampler = Sampler::new(&options, logits.len()).unwrap();
@@ -61,12 +61,12 @@ fn sampling_allocates_its_candidates_and_nothing_else() {
     // 0 is the least likely: the top leaves it to all logits, and so it does more candidates than it has.
     for (logits, n_candidates, forced, expected) in [
         (&top, 0, None, (true, 0)),
-        (&top, 64, None, (true, 1)),
+        (&top, 64, None, (true, 2)),
         (&top, 64, Some(0), (false, 0)),
         (&top, 1001, None, (false, 0)),
         (&all, 0, None, (true, 0)),
-        (&all, 1001, Some(0), (true, 1)),
-        (&top, 64, None, (true, 1)),
+        (&all, 1001, Some(0), (true, 2)),
+        (&top, 64, None, (true, 2)),
     ] {
         let before = ALLOCATIONS.get();
         let sampled = sampler.sample(logits, &[], n_candidates, forced).unwrap();
