@@ -28,7 +28,7 @@ async function saved(page) {
   return fs.readFileSync(await download.path(), 'utf8');
 }
 
-/** Opens a text as a run file, and waits until it was shown or refused. */
+/** Opens a text as a run file, and waits until it was shown or refused; in other words than the one before. */
 async function open(page, text) {
   await page.evaluate(() => { document.querySelector('#status').textContent = 'opening'; });
   await page.setInputFiles('#run-file', { name: 'run.json', mimeType: 'application/json', buffer: Buffer.from(text) });
@@ -96,7 +96,8 @@ pageTest('a run is saved, opened on a page without a model, and run again to the
   assert.equal(run.model.sha256, await page.evaluate(() => window.nucleus.model.sha256));
   assert.equal(run.ids.length, 20);
   assert.equal(run.options.seed, 11);
-  assert.ok(run.steps.every(step => step.candidates.length >= 12 && step.candidates.some(candidate => candidate.id === step.id)));
+  assert.ok(run.steps.every(step => step.candidates.length >= 12
+    && (step.rank >= 64 || step.candidates.some(candidate => candidate.id === step.id))));
 
   const other = await page.context().newPage();
   await other.goto(`${BASE_URL}?model=${MODEL}`);
@@ -109,7 +110,7 @@ pageTest('a run is saved, opened on a page without a model, and run again to the
   await other.click('[data-index="4"]');
   assert.equal(await other.locator('#candidates .chosen .token').textContent(), text[4]);
   assert.equal(await other.isDisabled('#run-again'), true);
-  assert.equal(await saved(other), file, 'what was opened is saved as it was');
+  assert.ok(await saved(other) === file, 'what was opened is saved as it was');
 
   await other.evaluate(model => window.nucleus.load(model), MODEL);
   await other.click('#run-again');
@@ -157,7 +158,7 @@ pageTest('hostile run files are refused in words or shown as text', { query: LOA
   await written(page, 4);
   const file = await saved(page);
   const shown = await chips(page);
-  for (const bad of ['', '{}', 'GGUF\u0000', '<!DOCTYPE html>', '['.repeat(200_000), file.slice(0, -40), file.replace('"temperature":0.7', '"temperature":-1'),
+  for (const bad of ['', '{}', 'GGUF\u0000', ' <!DOCTYPE html>', '['.repeat(200_000), file.slice(0, -40), file.replace('"temperature":0.7', '"temperature":-1'),
     file.replace('"version":1', '"version":2'), file.replace('"ids":[', '"ids":[1,'), file.replace(/"pRaw":[\d.e-]+/, '"pRaw":7'), ' '.repeat(17 << 20)]) {
     assert.match(await open(page, bad), /^The run file was refused\. /, bad.slice(0, 60));
     assert.equal(await page.getAttribute('#status', 'data-error'), 'bad-run-file');

@@ -152,15 +152,14 @@ impl Step {
             }
             Err(bad(format!("In {place} `{name}` is {found}: expected less than {bound}.")))
         };
-        let share = |name: &str, p: f32| number(&place, name, p, 0.0, 1.001);
+        let share = |name: &str, p: f32| real(&place, name, p, 0.0, 1.001);
         let position = prompt_tokens + index;
-        let u = self.u.map_or(Ok(0.0), |u| number(&place, "u", u as f32, 0.0, 1.0));
-        u?;
+        let u = self.u.map(|u| number(&place, "u", u, 0.0, 1.0)).transpose()?;
         let candidate = |listed: Listed| {
             Ok(Candidate {
                 id: below("id of a candidate", listed.id, vocab_size)?,
                 bytes: bytes(listed.text, listed.hex, &place)?,
-                logit: number(&place, "logit", listed.logit, f32::MIN, f32::MAX)?,
+                logit: real(&place, "logit", listed.logit, f32::MIN, f32::MAX)?,
                 p_raw: share("pRaw", listed.p_raw)?,
                 p_temperature: share("pTemperature", listed.p_temperature)?,
                 p_final: share("pFinal", listed.p_final)?,
@@ -180,13 +179,13 @@ impl Step {
             bytes: bytes(self.text, self.hex, &place)?,
             rank: below("rank", self.rank, vocab_size)?,
             p: share("p", self.p)?,
-            surprisal_bits: number(&place, "surprisalBits", self.surprisal_bits, -0.01, 1e6)?,
-            u: self.u,
+            surprisal_bits: real(&place, "surprisalBits", self.surprisal_bits, -0.01, 1e6)?,
+            u,
             candidates: self.candidates.into_iter().map(candidate).collect::<Result<_>>()?,
             nucleus_size: below("nucleusSize", self.nucleus_size, vocab_size.saturating_add(1))?,
             nucleus_mass: share("nucleusMass", self.nucleus_mass)?,
-            entropy_bits: number(&place, "entropyBits", self.entropy_bits, -0.01, 64.0)?,
-            ms: StepMs { total: number(&place, "ms", self.ms as f32, 0.0, 1e9)?.into(), ..StepMs::default() },
+            entropy_bits: real(&place, "entropyBits", self.entropy_bits, -0.01, 64.0)?,
+            ms: StepMs { total: number(&place, "ms", self.ms, 0.0, 1e9)?, ..StepMs::default() },
         })
     }
 }
@@ -236,9 +235,13 @@ fn bytes(text: Option<String>, hex: Option<String>, place: &str) -> Result<Vec<u
     Ok(bytes)
 }
 
-fn number(place: &str, name: &str, found: f32, least: f32, most: f32) -> Result<f32> {
+fn number(place: &str, name: &str, found: f64, least: f64, most: f64) -> Result<f64> {
     if (least..=most).contains(&found) {
         return Ok(found);
     }
     Err(bad(format!("In {place} `{name}` is {found}: expected a number from {least} to {most}.")))
+}
+
+fn real(place: &str, name: &str, found: f32, least: f32, most: f32) -> Result<f32> {
+    number(place, name, found.into(), least.into(), most.into()).map(|_| found)
 }

@@ -70,8 +70,9 @@ fn numbers_come_back_to_the_bit() {
     steps[0].p = 0.1 + f32::EPSILON;
     steps[0].candidates[0].logit = -1.234_567_9e-7;
     steps[0].u = Some(0.1 + 0.2);
+    steps[0].ms.total = 109.75500000268221;
     let read = RunFile::parse(&RunFile::of(&model(), &everything(), &steps).to_json()).unwrap();
-    assert_eq!((read.steps[0].p, read.steps[0].u), (steps[0].p, steps[0].u));
+    assert_eq!((read.steps[0].p, read.steps[0].u, read.steps[0].ms), (steps[0].p, steps[0].u, steps[0].ms));
     assert_eq!(read.steps[0].candidates[0].logit, steps[0].candidates[0].logit);
 }
 
