@@ -22,6 +22,8 @@ fn options(sampling: &SamplingOptions, force_ids: Vec<u32>) -> GenerateOptions {
         kv_cache: true,
         candidates: 64,
         force_ids,
+        resume_ids: Vec::new(),
+        reuse_cache: false,
     }
 }
 
