@@ -4,6 +4,7 @@
 //! `window.nucleus` alike.
 
 mod exercise;
+mod lesson;
 mod link;
 
 use super::api;
@@ -34,6 +35,8 @@ pub struct App {
     form: Form,
     picker: Rc<Picker>,
     engine_line: EngineLine,
+    exercise_view: exercise::ExerciseView,
+    lesson_view: lesson::LessonView,
     model: RefCell<Option<ModelInfo>>,
     /// The load in progress.
     loading: RefCell<Option<Loading>>,
@@ -74,6 +77,8 @@ pub fn start() {
             form: Form::new(),
             picker: Picker::new(choose),
             engine_line: EngineLine::new(),
+            exercise_view: exercise::ExerciseView::new(),
+            lesson_view: lesson::LessonView::new(),
             model: RefCell::default(),
             loading: RefCell::default(),
             is_starting: Cell::new(false),
@@ -118,11 +123,8 @@ impl App {
         on(&self.form.step, "click", move |_: web_sys::Event| app.step_shown());
         let app = Rc::clone(self);
         on(&self.form.stop, "click", move |_: web_sys::Event| app.stop_shown());
-        let app = Rc::clone(self);
-        on(&self.form.exercise, "click", move |_: web_sys::Event| {
-            let app = Rc::clone(&app);
-            spawn_local(async move { app.exercise_shown().await });
-        });
+        self.listen_for_exercise();
+        self.listen_for_lesson();
         let app = Rc::clone(self);
         on(self.form.kv_cache(), "change", move |_: web_sys::Event| app.switch_kv_cache());
         let app = Rc::clone(self);
@@ -145,6 +147,7 @@ impl App {
             run: self.runs.state(),
             is_exercise: self.is_exercise.get(),
         });
+        self.lesson_view.refresh(self.model.borrow().is_some(), self.form.generate.disabled());
     }
 
     fn set_model(&self, model: Option<ModelInfo>) {
@@ -273,6 +276,7 @@ impl App {
                 vocab_size: model.vocab_size,
                 kv_bytes_per_position: model.kv_bytes_per_position,
                 message,
+                is_recorded: false,
             },
         };
         let prompt = prompt_text(&info.options).to_owned();

@@ -1,7 +1,7 @@
 //! The page: everything on the main thread. It starts the engine worker, shows what it sends, and is `window.nucleus`.
 //!
-//! Reading order: [`words`], [`about`], [`sentence`], [`ladder`], [`race`], [`download`] and [`pacing`] turn records into what is
-//! shown, and [`options`] turns what was asked for into protocol structs; all of these are pure and tested natively. The rest is
+//! Reading order: [`words`], [`about`], [`sentence`], [`ladder`], [`race`], [`agreement`], [`report`], [`time_share`], [`download`] and [`pacing`] turn
+//! records into what is shown, [`lesson`] and [`recorded`] are the guided path, and [`options`] turns what was asked for into protocol structs; all of these are pure and tested natively. The rest is
 //! browser glue: `client` talks to the worker, `run` paces one run, `app` ties controls and views together, `api` is the JavaScript
 //! face.
 //!
@@ -9,12 +9,17 @@
 //! text nodes only.
 
 pub mod about;
+pub mod agreement;
 pub mod download;
 pub mod ladder;
+pub mod lesson;
 pub mod options;
 pub mod pacing;
 pub mod race;
+pub mod recorded;
+pub mod report;
 pub mod sentence;
+pub mod time_share;
 pub mod words;
 
 #[cfg(target_arch = "wasm32")]
@@ -44,9 +49,15 @@ mod picker;
 #[cfg(target_arch = "wasm32")]
 mod run;
 #[cfg(target_arch = "wasm32")]
+mod save_file;
+#[cfg(target_arch = "wasm32")]
 mod speed;
 #[cfg(target_arch = "wasm32")]
+mod speed_up_plot;
+#[cfg(target_arch = "wasm32")]
 mod stage;
+#[cfg(target_arch = "wasm32")]
+mod time_strip;
 
 #[cfg(target_arch = "wasm32")]
 pub use app::start;

@@ -10,6 +10,7 @@ use super::inspector::Inspector;
 use super::output::Output;
 use super::sentence::place;
 use super::speed::SpeedView;
+use super::time_strip::TimeStrip;
 use super::words::explain;
 use crate::error::{Error, Result};
 use crate::protocol::{GenerateOptions, RunResult, StepRecord};
@@ -24,17 +25,22 @@ pub struct RunInfo {
     pub kv_bytes_per_position: u64,
     /// What the status line says while it writes.
     pub message: &'static str,
+    /// Nothing computes: the steps come from a file.
+    pub is_recorded: bool,
 }
 
 pub struct Stage {
     output: Rc<Output>,
     inspector: Inspector,
     pub speed: SpeedView,
+    pub time_strip: Rc<TimeStrip>,
     run: RefCell<Option<Rc<RunInfo>>>,
     steps: RefCell<Vec<StepRecord>>,
     /// The step that the reader picked; none: the newest.
     picked: Cell<Option<usize>>,
     place: TextCell,
+    /// Says that the run on screen is recorded.
+    recorded: HtmlElement,
     follow: HtmlElement,
     status: HtmlElement,
     status_text: TextCell,
@@ -58,10 +64,12 @@ impl Stage {
                 }),
                 inspector: Inspector::new(),
                 speed: SpeedView::new(),
+                time_strip: TimeStrip::new(),
                 run: RefCell::default(),
                 steps: RefCell::default(),
                 picked: Cell::new(None),
                 place: TextCell::of_id("step-place"),
+                recorded: by_id("recorded"),
                 follow,
                 status: by_id("status"),
                 status_text: TextCell::of_id("status"),
@@ -82,14 +90,19 @@ impl Stage {
     }
 
     pub fn begin(&self, info: &Rc<RunInfo>, prompt: &str) {
-        *self.run.borrow_mut() = Some(Rc::clone(info));
+        let was_recorded = self.run.borrow_mut().replace(Rc::clone(info)).is_some_and(|run| run.is_recorded);
+        if was_recorded != info.is_recorded {
+            self.speed.forget();
+        }
+        self.recorded.set_hidden(!info.is_recorded);
         self.steps.borrow_mut().clear();
         self.picked.set(None);
         self.follow.set_hidden(true);
         self.place.set("no step yet");
         self.output.begin(prompt);
         self.inspector.clear();
-        self.speed.begin(info.options.kv_cache);
+        self.speed.begin(info);
+        self.time_strip.begin();
         self.say(info.message);
     }
 
@@ -102,17 +115,34 @@ impl Stage {
         let Some(run) = self.run.borrow().clone() else { return };
         self.output.extend(&new);
         self.speed.extend(&new, &run, is_paused, now_ms);
+        let n_before = self.steps.borrow().len();
         self.steps.borrow_mut().extend(new);
         self.show_current();
+        self.time_strip.extend(&self.steps.borrow()[n_before..], now_ms);
     }
 
     pub fn end(&self, outcome: &Result<RunResult>, was_paused: bool) {
         let Some(run) = self.run.borrow().clone() else { return };
         self.speed.end(outcome.as_ref().ok(), run.options.kv_cache, was_paused);
+        self.time_strip.end();
         match outcome {
             Ok(result) => self.say(&ending(result)),
             Err(error) => self.fail(error),
         }
+    }
+
+    /// A recorded run is shown to its end.
+    pub fn end_recorded(&self, text: &str) {
+        let run = self.run.borrow().clone();
+        if let Some(run) = run.filter(|run| run.is_recorded) {
+            self.speed.end_recorded(run.options.kv_cache);
+        }
+        self.say(text);
+    }
+
+    /// Whether what is on screen is recorded.
+    pub fn is_recorded(&self) -> bool {
+        self.run.borrow().as_ref().is_some_and(|run| run.is_recorded)
     }
 
     fn pick(&self, index: usize) {
