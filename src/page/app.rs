@@ -5,6 +5,7 @@
 
 mod branch;
 mod exercise;
+mod lesson;
 mod link;
 mod replay;
 
@@ -38,6 +39,8 @@ pub struct App {
     tempo: TempoControls,
     picker: Rc<Picker>,
     engine_line: EngineLine,
+    exercise_view: exercise::ExerciseView,
+    lesson_view: lesson::LessonView,
     model: RefCell<Option<ModelInfo>>,
     /// The load in progress.
     loading: RefCell<Option<Loading>>,
@@ -80,6 +83,8 @@ pub fn start() {
             form: Form::new(),
             picker: Picker::new(choose),
             engine_line: EngineLine::new(),
+            exercise_view: exercise::ExerciseView::new(),
+            lesson_view: lesson::LessonView::new(),
             model: RefCell::default(),
             loading: RefCell::default(),
             is_starting: Cell::new(false),
@@ -125,11 +130,8 @@ impl App {
         on(&self.form.step, "click", move |_: web_sys::Event| app.step_shown());
         let app = Rc::clone(self);
         on(&self.form.stop, "click", move |_: web_sys::Event| app.stop_shown());
-        let app = Rc::clone(self);
-        on(&self.form.exercise, "click", move |_: web_sys::Event| {
-            let app = Rc::clone(&app);
-            spawn_local(async move { app.exercise_shown().await });
-        });
+        self.listen_for_exercise();
+        self.listen_for_lesson();
         let app = Rc::clone(self);
         on(self.form.kv_cache(), "change", move |_: web_sys::Event| app.switch_kv_cache());
         let app = Rc::clone(self);
@@ -156,6 +158,7 @@ impl App {
             is_exercise: self.is_exercise.get(),
         });
         self.refresh_replay();
+        self.lesson_view.refresh(self.model.borrow().is_some(), self.form.generate.disabled());
     }
 
     fn set_model(&self, model: Option<ModelInfo>) {
@@ -298,6 +301,7 @@ impl App {
                 message,
                 sha256: model.sha256.clone(),
                 branch_at,
+                is_recorded: false,
             },
         };
         let prompt = info.options.prompt.clone();

@@ -38,6 +38,11 @@ pub fn value(js: &JsValue) -> Value {
     nested(js, 2)
 }
 
+/// Reads what `JSON.parse` made of a file of our own.
+pub fn file(js: &JsValue) -> Value {
+    nested(js, 8)
+}
+
 fn nested(js: &JsValue, depth: u32) -> Value {
     if let Some(flag) = js.as_bool() {
         return Value::Bool(flag);

@@ -25,6 +25,7 @@ pub struct Form {
     pub step: HtmlButtonElement,
     pub stop: HtmlButtonElement,
     pub exercise: HtmlButtonElement,
+    pub race: HtmlButtonElement,
 }
 
 /// What the buttons depend on.
@@ -61,6 +62,7 @@ impl Form {
             step: by_id("step"),
             stop: by_id("stop"),
             exercise: by_id("exercise"),
+            race: by_id("race-both"),
         };
         // Sliders say their value beside them; "off" where it is one.
         for (id, off) in [
@@ -156,7 +158,7 @@ impl Form {
         let why_not = match now {
             Situation { is_loading: true, .. } => "The model is loading",
             Situation { has_model: false, .. } => "Load a model first",
-            Situation { is_exercise: true, .. } => "The exercise is running",
+            Situation { is_exercise: true, .. } => "Both modes are being measured",
             _ => "A run is in progress",
         };
         let set = |button: &HtmlButtonElement, is_enabled: bool, why_not: &str| {
@@ -167,6 +169,7 @@ impl Form {
         set(&self.step, is_free && now.run != RunState::Running, why_not);
         set(&self.stop, now.run != RunState::Idle || now.is_exercise || now.is_loading, "Nothing is running");
         set(&self.exercise, is_free && now.run == RunState::Idle, why_not);
+        set(&self.race, is_free && now.run == RunState::Idle, why_not);
     }
 
     pub fn kv_cache(&self) -> &HtmlInputElement {

@@ -1,8 +1,9 @@
 //! The page: everything on the main thread. It starts the engine worker, shows what it sends, and is `window.nucleus`.
 //!
-//! Reading order: [`words`], [`about`], [`sentence`], [`ladder`], [`branches`], [`race`], [`curves`], [`what_if`], [`download`] and
-//! [`pacing`] turn records into what is shown, [`share`], [`run_file`] and [`compare`] carry them elsewhere and back, and
-//! [`options`] turns what was asked for into protocol structs; all of these are pure and tested natively. The rest is
+//! Reading order: [`words`], [`about`], [`sentence`], [`ladder`], [`branches`], [`race`], [`agreement`], [`report`], [`time_share`],
+//! [`curves`], [`what_if`], [`download`] and [`pacing`] turn records into what is shown, [`share`], [`run_file`] and [`compare`] carry
+//! them elsewhere and back, [`lesson`] and [`recorded`] are the guided path, and [`options`] turns what was asked for into
+//! protocol structs; all of these are pure and tested natively. The rest is
 //! browser glue: `client` talks to the worker, `run` paces one run, `app` ties controls and views together, `api` is the JavaScript
 //! face.
 //!
@@ -10,17 +11,22 @@
 //! text nodes only.
 
 pub mod about;
+pub mod agreement;
 pub mod branches;
 pub mod compare;
 pub mod curves;
 pub mod download;
 pub mod ladder;
+pub mod lesson;
 pub mod options;
 pub mod pacing;
 pub mod race;
+pub mod recorded;
+pub mod report;
 pub mod run_file;
 pub mod sentence;
 pub mod share;
+pub mod time_share;
 pub mod what_if;
 pub mod words;
 
@@ -59,13 +65,19 @@ mod picker;
 #[cfg(target_arch = "wasm32")]
 mod run;
 #[cfg(target_arch = "wasm32")]
+mod save_file;
+#[cfg(target_arch = "wasm32")]
 mod scrub;
 #[cfg(target_arch = "wasm32")]
 mod speed;
 #[cfg(target_arch = "wasm32")]
+mod speed_up_plot;
+#[cfg(target_arch = "wasm32")]
 mod stage;
 #[cfg(target_arch = "wasm32")]
 mod tempo;
+#[cfg(target_arch = "wasm32")]
+mod time_strip;
 #[cfg(target_arch = "wasm32")]
 mod what_if_panel;
 

@@ -2,6 +2,7 @@
 //!
 //! Invariant: pure; times come in, figures go out, no clock and no DOM.
 
+use super::report::speed_ups;
 use crate::protocol::StepRecord;
 use std::collections::VecDeque;
 
@@ -46,11 +47,26 @@ impl LiveRate {
 pub struct Race {
     /// With the cache, and without.
     traces: [Trace; 2],
+    works: [Work; 2],
     /// Which of them the run in progress has begun.
     is_begun: [bool; 2],
 }
 
+/// What the decode steps of one run in one mode took beside time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Positions that went through the model, all steps together.
+    pub n_computed: u64,
+    /// Positions that the cache holds after the last step; 0 without it.
+    pub n_cached: u32,
+}
+
 impl Race {
+    /// Forgets both runs.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
     /// A run begins in this mode: its steps replace those of the last one of its kind.
     pub fn begin(&mut self, kv_cache: bool) {
         self.is_begun = [false; 2];
@@ -62,6 +78,9 @@ impl Race {
         let slot = slot(kv_cache);
         self.enter(slot);
         self.traces[slot].push(step);
+        let work = &mut self.works[slot];
+        work.n_computed += u64::from(step.positions_computed);
+        work.n_cached = if kv_cache { step.kv_length } else { 0 };
     }
 
     /// The run was switched from one mode to the other midway.
@@ -73,10 +92,24 @@ impl Race {
         &self.traces
     }
 
+    pub fn works(&self) -> &[Work; 2] {
+        &self.works
+    }
+
+    /// The speed-up over the first n decode steps, for each n that both runs have; none where [`speed_up`] compares none.
+    pub fn speed_ups(&self) -> Vec<f64> {
+        let [with_cache, without] = &self.traces;
+        if with_cache.n_prompt != without.n_prompt {
+            return Vec::new();
+        }
+        speed_ups(&with_cache.unbroken_ms(), &without.unbroken_ms())
+    }
+
     fn enter(&mut self, slot: usize) {
         if !self.is_begun[slot] {
             self.is_begun[slot] = true;
             self.traces[slot] = Trace::default();
+            self.works[slot] = Work::default();
         }
     }
 }
@@ -104,6 +137,17 @@ impl Trace {
     fn push(&mut self, step: &StepRecord) {
         self.n_prompt = step.position - step.index;
         self.steps.push((step.index, step.ms.total));
+    }
+
+    /// Decode steps per second of computation; none without steps.
+    pub fn tokens_per_s(&self) -> Option<f64> {
+        let ms: f64 = self.steps.iter().map(|step| step.1).sum();
+        (ms > 0.0).then(|| self.steps.len() as f64 * 1e3 / ms)
+    }
+
+    /// Milliseconds of the decode steps from the first one on, up to a gap.
+    pub fn unbroken_ms(&self) -> Vec<f64> {
+        (1..).zip(&self.steps).take_while(|(expected, step)| *expected == step.0).map(|(_, step)| step.1).collect()
     }
 
     /// (position, milliseconds) of about `n_most` points at most, one list per stretch of steps without a gap: neighbours are
@@ -208,6 +252,8 @@ mod tests {
         let [with_cache, without] = race.traces();
         assert_eq!(*with_cache, trace(5, &[6.0]));
         assert_eq!(with_cache.stretches(100), [[(6.0, 6.0)]]);
+        assert_eq!(with_cache.tokens_per_s(), Some(1e3 / 6.0));
+        assert_eq!(without.tokens_per_s(), None);
         assert_eq!(*without, Trace::default(), "the prompt's step is no step without the cache");
     }
 
@@ -235,6 +281,25 @@ mod tests {
         assert!(!race.is_mixed());
         let [with_cache, without] = race.traces();
         assert_eq!(speed_up(with_cache, without), Some(SpeedUp { ratio: 5.0, n_prompt: 5, n_steps: 1 }));
+    }
+
+    #[test]
+    fn the_speed_up_grows_with_the_length_and_needs_steps_from_the_first_on() {
+        let mut race = Race::default();
+        for (kv_cache, step_ms) in [(true, [2.0, 2.0, 2.0]), (false, [4.0, 12.0, 20.0])] {
+            race.begin(kv_cache);
+            for (index, ms) in (1..).zip(step_ms) {
+                race.push(&decode_step(index, kv_cache, ms));
+            }
+        }
+        assert_eq!(race.speed_ups(), [2.0, 4.0, 6.0]);
+        assert_eq!(race.works()[0], Work { n_computed: 3, n_cached: 5 });
+        assert_eq!(race.works()[1], Work { n_computed: 6 + 7 + 8, n_cached: 0 });
+        race.begin(true);
+        race.push(&decode_step(2, true, 2.0));
+        assert_eq!(race.speed_ups(), [0.0; 0]);
+        race.clear();
+        assert_eq!(race.works(), &[Work::default(); 2]);
     }
 
     #[test]

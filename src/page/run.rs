@@ -253,9 +253,11 @@ impl Runs {
             let Some(run) = active.as_mut() else { return };
             match event {
                 Event::Step(mut step) => {
+                    let now_ms = now_ms();
                     if !run.is_paused {
-                        self.stage.speed.arrive(now_ms());
+                        self.stage.speed.arrive(now_ms);
                     }
+                    self.stage.time_strip.arrive(now_ms);
                     if !std::mem::replace(&mut run.has_step, true) {
                         // Where reading the prompt was the message, it is over.
                         self.stage.say(run.info.message);

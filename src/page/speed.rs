@@ -2,9 +2,11 @@
 //!
 //! Invariant: shows `race` figures; measures nothing itself but when a step arrived.
 
+use super::agreement::Agreement;
 use super::dom::{self, TextCell, append, by_id, create_svg};
 use super::inspector::fact;
 use super::race::{LiveRate, Race, Trace, axis_end, slot, speed_up, used_cache};
+use super::speed_up_plot::SpeedUpPlot;
 use super::stage::RunInfo;
 use super::words::{bytes, count, grouped, milliseconds, rate};
 use crate::protocol::{RunResult, StepRecord};
@@ -15,8 +17,12 @@ pub struct SpeedView {
     live: RefCell<LiveRate>,
     live_text: TextCell,
     race: RefCell<Race>,
+    agreement: RefCell<Agreement>,
+    kv_bytes_per_position: Cell<u64>,
     modes: [ModeRow; 2],
     facts: [TextCell; 4],
+    pair: [TextCell; 4],
+    speed_ups: SpeedUpPlot,
     ratio: TextCell,
     ratio_note: TextCell,
     plot: Plot,
@@ -48,13 +54,18 @@ impl SpeedView {
             tokens_per_s: TextCell::of_id(&format!("decode-{name}")),
             run: TextCell::of_id(&format!("run-{name}")),
         };
-        let facts = by_id("last-run");
+        let (facts, pair) = (by_id("last-run"), by_id("pair"));
         Self {
             live: RefCell::default(),
             live_text: TextCell::of_id("tokens-per-second"),
             race: RefCell::default(),
+            agreement: RefCell::default(),
+            kv_bytes_per_position: Cell::new(0),
             modes: [mode("on"), mode("off")],
             facts: ["first token", "prefill", "decode", "KV cache"].map(|name| fact(&facts, name)),
+            pair: ["positions computed", "bytes cached", "same tokens", "largest logit difference"]
+                .map(|name| fact(&pair, name)),
+            speed_ups: SpeedUpPlot::new("speed-up-plot"),
             ratio: TextCell::of_id("speed-up"),
             ratio_note: TextCell::of_id("speed-up-note"),
             plot: Plot::new(),
@@ -63,7 +74,10 @@ impl SpeedView {
     }
 
     /// A run with or without the cache begins: its figures replace those of the last one of its kind.
-    pub fn begin(&self, kv_cache: bool) {
+    pub fn begin(&self, run: &RunInfo) {
+        let kv_cache = run.options.kv_cache;
+        self.agreement.borrow_mut().begin(kv_cache, &run.options.prompt);
+        self.kv_bytes_per_position.set(run.kv_bytes_per_position);
         self.live.borrow_mut().clear();
         self.live_text.set("–");
         self.race.borrow_mut().begin(kv_cache);
@@ -75,6 +89,14 @@ impl SpeedView {
         self.draw();
     }
 
+    /// Forgets what was measured: the runs to come are not to be compared with it.
+    pub fn forget(&self) {
+        self.race.borrow_mut().clear();
+        self.agreement.borrow_mut().clear();
+        self.set_rows("–", "not run yet");
+        self.draw();
+    }
+
     /// A step arrived, at `now_ms` on the page's clock.
     pub fn arrive(&self, now_ms: f64) {
         self.live.borrow_mut().arrive(now_ms);
@@ -82,7 +104,10 @@ impl SpeedView {
 
     /// Shows the steps of one frame. `is_paused`: the reader goes step by step, so there is no rate to show.
     pub fn extend(&self, steps: &[StepRecord], run: &RunInfo, is_paused: bool, now_ms: f64) {
-        steps.iter().for_each(|step| self.race.borrow_mut().push(step));
+        for step in steps {
+            self.race.borrow_mut().push(step);
+            self.agreement.borrow_mut().push(step);
+        }
         let live = self.live.borrow().tokens_per_s().filter(|_| !is_paused);
         self.live_text.set(&live.map_or("–".to_owned(), rate));
         if let Some(step) = steps.last() {
@@ -124,6 +149,23 @@ impl SpeedView {
         self.draw();
     }
 
+    /// All steps of a recorded run were shown: its speed is that of the steps, on the machine that recorded them.
+    pub fn end_recorded(&self, kv_cache: bool) {
+        let row = &self.modes[slot(kv_cache)];
+        let tokens_per_s = self.race.borrow().traces()[slot(kv_cache)].tokens_per_s();
+        row.tokens_per_s.set(&tokens_per_s.map_or("–".to_owned(), rate));
+        row.run.set("recorded");
+        self.live_text.set("–");
+        self.draw();
+    }
+
+    /// Of the last run in this mode: tokens of its prompt, and milliseconds of each decode step.
+    pub fn measured(&self, kv_cache: bool) -> (u32, Vec<f64>) {
+        let race = self.race.borrow();
+        let trace = &race.traces()[slot(kv_cache)];
+        (trace.n_prompt, trace.unbroken_ms())
+    }
+
     fn set_rows(&self, tokens_per_s: &str, run: &str) {
         for row in &self.modes {
             row.tokens_per_s.set(tokens_per_s);
@@ -131,9 +173,31 @@ impl SpeedView {
         }
     }
 
+    /// What both runs took, and whether they wrote the same.
+    fn draw_pair(&self, race: &Race) {
+        let [on, off] = race.works();
+        let both = |on: String, off: String| format!("{on} / {off}");
+        self.pair[0].set(&both(grouped(on.n_computed), grouped(off.n_computed)));
+        let cached = |n_cached: u32| bytes(u64::from(n_cached) * self.kv_bytes_per_position.get());
+        self.pair[1].set(&both(cached(on.n_cached), cached(off.n_cached)));
+        match self.agreement.borrow().found() {
+            Some(found) => {
+                self.pair[2].set(&format!("{} of {}", grouped(found.n_same as u64), grouped(found.n_compared as u64)));
+                let largest = if found.largest == 0.0 { "0".to_owned() } else { format!("{:.1e}", found.largest) };
+                self.pair[3].set(&largest);
+            }
+            None => {
+                self.pair[2].set("–");
+                self.pair[3].set("–");
+            }
+        }
+    }
+
     fn draw(&self) {
         let race = self.race.borrow();
         self.plot.draw(race.traces());
+        self.speed_ups.draw(&race.speed_ups());
+        self.draw_pair(&race);
         let [with_cache, without] = race.traces();
         match speed_up(with_cache, without) {
             Some(found) => {

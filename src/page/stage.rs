@@ -13,6 +13,7 @@ use super::output::Output;
 use super::scrub::Scrubber;
 use super::sentence::place;
 use super::speed::SpeedView;
+use super::time_strip::TimeStrip;
 use super::what_if_panel::WhatIfPanel;
 use super::words::{explain, spelt};
 use crate::error::{Error, Result};
@@ -35,6 +36,8 @@ pub struct RunInfo {
     pub sha256: String,
     /// It goes on from the text on screen, after so many of its steps.
     pub branch_at: Option<usize>,
+    /// Nothing computes: the steps come from a file.
+    pub is_recorded: bool,
 }
 
 impl RunInfo {
@@ -55,6 +58,7 @@ pub struct Stage {
     what_if: WhatIfPanel,
     what_if_note: TextCell,
     pub speed: SpeedView,
+    pub time_strip: Rc<TimeStrip>,
     run: RefCell<Option<Rc<RunInfo>>>,
     steps: RefCell<Vec<Rc<StepRecord>>>,
     branches: RefCell<Branches>,
@@ -67,6 +71,8 @@ pub struct Stage {
     is_behind: Cell<bool>,
     drawn_ms: Cell<f64>,
     place: TextCell,
+    /// Says that the run on screen is recorded.
+    recorded: HtmlElement,
     follow: HtmlElement,
     status: HtmlElement,
     status_text: TextCell,
@@ -101,6 +107,7 @@ impl Stage {
                 }),
                 what_if_note: TextCell::of_id("if-step"),
                 speed: SpeedView::new(),
+                time_strip: TimeStrip::new(),
                 run: RefCell::default(),
                 steps: RefCell::default(),
                 branches: RefCell::default(),
@@ -110,6 +117,7 @@ impl Stage {
                 is_behind: Cell::new(false),
                 drawn_ms: Cell::new(0.0),
                 place: TextCell::of_id("step-place"),
+                recorded: by_id("recorded"),
                 follow,
                 status: by_id("status"),
                 status_text: TextCell::of_id("status"),
@@ -130,7 +138,11 @@ impl Stage {
     }
 
     pub fn begin(&self, info: &Rc<RunInfo>, prompt: &str) {
-        *self.run.borrow_mut() = Some(Rc::clone(info));
+        let was_recorded = self.run.borrow_mut().replace(Rc::clone(info)).is_some_and(|run| run.is_recorded);
+        if was_recorded != info.is_recorded {
+            self.speed.forget();
+        }
+        self.recorded.set_hidden(!info.is_recorded);
         self.picked.set(None);
         self.is_behind.set(false);
         self.follow.set_hidden(true);
@@ -145,7 +157,8 @@ impl Stage {
         self.show_branches();
         self.what_if.begin(info);
         self.what_if_note.set("");
-        self.speed.begin(info.options.kv_cache);
+        self.speed.begin(info);
+        self.time_strip.begin();
         self.say(info.message);
     }
 
@@ -181,6 +194,7 @@ impl Stage {
             self.branches.borrow_mut().keep(&self.steps.borrow());
             self.show_branches();
         }
+        self.time_strip.extend(&self.steps.borrow()[n_before..], now_ms);
         self.output.follow();
     }
 
@@ -203,16 +217,27 @@ impl Stage {
         }
         self.show_place();
         self.speed.end(outcome.as_ref().ok(), run.options.kv_cache, was_paused);
-        {
-            let mut branches = self.branches.borrow_mut();
-            branches.keep(&self.steps.borrow());
-            branches.set_writing(false);
-        }
-        self.show_branches();
+        self.keep_text();
+        self.time_strip.end();
         match outcome {
             Ok(result) => self.say(&ending(result)),
             Err(error) => self.fail(error),
         }
+    }
+
+    /// A recorded run is shown to its end.
+    pub fn end_recorded(&self, text: &str) {
+        let run = self.run.borrow().clone();
+        if let Some(run) = run.filter(|run| run.is_recorded) {
+            self.speed.end_recorded(run.options.kv_cache);
+            self.keep_text();
+        }
+        self.say(text);
+    }
+
+    /// Whether what is on screen is recorded.
+    pub fn is_recorded(&self) -> bool {
+        self.run.borrow().as_ref().is_some_and(|run| run.is_recorded)
     }
 
     fn pick(&self, index: usize) {
@@ -357,6 +382,7 @@ impl Stage {
     async fn show_text(&self, info: RunInfo, prompt: &str, steps: Vec<Rc<StepRecord>>) {
         const N_A_FRAME: usize = 256;
         let info = Rc::new(info);
+        self.recorded.set_hidden(!info.is_recorded);
         *self.run.borrow_mut() = Some(Rc::clone(&info));
         self.clear(prompt);
         self.what_if.begin(&info);
@@ -375,6 +401,16 @@ impl Stage {
         self.output.follow();
         self.show_current();
         self.show_place();
+        self.show_branches();
+    }
+
+    /// The text on screen is whole.
+    fn keep_text(&self) {
+        {
+            let mut branches = self.branches.borrow_mut();
+            branches.keep(&self.steps.borrow());
+            branches.set_writing(false);
+        }
         self.show_branches();
     }
 

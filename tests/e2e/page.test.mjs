@@ -251,6 +251,7 @@ pageTest('the KV switch says what it does to a paused run', { query: LOADED }, a
 
 pageTest('the exercise runs both modes and fills the comparison; Stop ends it', { query: LOADED }, async page => {
   await loaded(page);
+  await page.selectOption('#exercise-runs', '1');
   await page.click('#exercise');
   await page.waitForFunction(() => document.querySelectorAll('#output [data-index]').length >= 3);
   assert.equal(await page.isDisabled('#generate'), true);

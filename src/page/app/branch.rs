@@ -98,7 +98,7 @@ impl App {
         let taken = steps.get(at).map(|step| step.id).filter(|_| !is_trunk);
         let options = branch_options(&info.options, &steps[..at.min(steps.len())], taken);
         let prompt = prompt_text(&options.prompt).to_owned();
-        let info = RunInfo { options, sha256: info.sha256.clone(), ..*info };
+        let info = RunInfo { options, sha256: info.sha256.clone(), is_recorded: false, ..*info };
         self.show_prompt_of_ids(info.options.prompt.clone());
         self.stage.show_branch(branch, info, &prompt).await;
     }

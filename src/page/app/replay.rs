@@ -136,6 +136,7 @@ impl App {
             message: "",
             sha256: run.model.sha256.clone(),
             branch_at: None,
+            is_recorded: false,
         };
         let prompt = prompt_text(&run.options.prompt).to_owned();
         self.show_prompt_of_ids(run.options.prompt.clone());
