@@ -199,7 +199,7 @@ mod tests {
                 assert_eq!(asked("temperature"), Some(sampling.temperature.to_string().as_str()), "{}", card.name);
                 assert_eq!(asked("top-p"), Some(sampling.top_p.to_string().as_str()), "{}", card.name);
                 assert_eq!(asked("seed"), Some(sampling.seed.to_string().as_str()), "{}", card.name);
-                let n_asked = asked("max-tokens").unwrap_or("1").parse().expect("a number of tokens");
+                let n_asked: usize = asked("max-tokens").unwrap_or("1").parse().expect("a number of tokens");
                 assert_eq!(run.steps.len(), n_asked, "{}", card.name);
                 assert_eq!(run.options.prompt, Prompt::Text { text: PROMPT.into(), special: false });
             }
