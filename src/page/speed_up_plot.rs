@@ -87,7 +87,9 @@ impl SpeedUpPlot {
         dom::set(&self.curve, "d", if path.is_empty() { "M0 0" } else { &path });
         for (target, (line, name, cell)) in TARGETS.into_iter().zip(&self.targets) {
             move_line(line, y_of(target));
-            dom::set(name, "y", &format!("{:.1}", y_of(target) + 4.0));
+            // On a high axis the lines come near each other; their names keep a line's height apart.
+            let y = if target == TARGETS[0] { y_of(target).max(y_of(TARGETS[1]) + 12.0) } else { y_of(target) };
+            dom::set(name, "y", &format!("{:.1}", y + 4.0));
             cell.set(&match reaches(speed_ups, target) {
                 Some(n) => format!("{target}× at {n}"),
                 None => format!("{target}×: no"),

@@ -41,6 +41,11 @@ pageTest('with a model the cards move the real controls and run it', {}, async p
     if (card === 5) assert.match(await page.innerText('#pair'), /largest logit difference\s+0/);
     if (card < N_CARDS - 1) await page.click('#lesson-next');
   }
+  // The focus stayed on the button through its runs, so Escape closes the lesson it is in.
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'lesson-action');
+  await page.keyboard.press('Escape');
+  assert.ok(await page.isHidden('#lesson'));
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'lesson-open');
 });
 
 pageTest('the lesson goes by keyboard, and leaves where it was entered', { viewport: { width: 390, height: 844 } }, async page => {

@@ -32,7 +32,7 @@ for (const [card, settings] of RUNS) {
   const options = { prompt: PROMPT, ...settings, ignoreEos: true };
   const steps = await page.evaluate(async options => {
     const steps = [];
-    await window.nucleus.generate(options, ({ bytes, ...step }) => { steps.push(step); });
+    await window.nucleus.generate(options, ({ bytes, tail, ...step }) => { steps.push(step); });
     return steps;
   }, options);
   for (const step of steps) step.candidates = step.candidates.slice(0, N_CANDIDATES[options.maxNewTokens]).map(Object.values);

@@ -91,7 +91,8 @@ impl LessonView {
 
     /// `is_busy`: the controls that start a run are off.
     pub fn refresh(&self, has_model: bool, is_busy: bool) {
-        self.action.set_disabled(has_model && is_busy);
+        // Not `disabled`: that would take the focus away while the card's own run goes on.
+        dom::set(&self.action, "aria-disabled", if has_model && is_busy { "true" } else { "false" });
         self.note.set(&match (has_model, self.recording.get()) {
             (true, _) => "It runs on the model in this page.".to_owned(),
             (false, None) => "No model is loaded yet: the button plays a recorded run.".to_owned(),
@@ -205,10 +206,14 @@ impl App {
 
     fn act_on_card(self: &Rc<Self>) {
         let view = &self.lesson_view;
+        let has_model = self.model.borrow().is_some();
+        if has_model && self.form.generate.disabled() {
+            return;
+        }
         let card = view.card();
         view.move_controls(card);
         view.look_at(Some(card.look_at));
-        if self.model.borrow().is_none() {
+        if !has_model {
             let app = Rc::clone(self);
             spawn_local(async move {
                 if let Err(error) = app.play(card).await {
