@@ -54,7 +54,8 @@ export function pageTest(name, { query = '', isolated = true, inject = [], provo
       page.on('console', message => message.type() === 'error' && report(message.text()));
       page.on('pageerror', error => report(error.stack));
       page.on('crash', () => report('the page crashed'));
-      await page.goto(BASE_URL + query);
+      // The first page of a browser that has just started comes late on a busy machine.
+      await page.goto(BASE_URL + query, { timeout: 120_000 });
       await page.evaluate(() => window.nucleus.ready);
       await body(page, t);
     } catch (cause) {

@@ -16,6 +16,7 @@ for (const [size, viewport] of Object.entries(SIZES)) {
     await page.goto(`${BASE_URL}?model=${MODEL}&autoload=1&prompt=Once%20upon%20a%20time`);
     await page.waitForFunction(() => window.nucleus?.model, null, { timeout: 60_000 });
     // Both modes, so that the speed panel has its two curves; then the run that the picture shows.
+    await page.selectOption('#exercise-runs', '1');
     await page.click('#exercise');
     await page.waitForFunction(() => /exercise is done/.test(document.querySelector('#status').textContent), null, { timeout: 180_000 });
     await page.uncheck('#seed-new');
