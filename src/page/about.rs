@@ -84,12 +84,12 @@ fn is_on_gpu(model: &ModelInfo) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::protocol::SelfTest;
 
     /// A model that passed its self-test and runs on the GPU.
-    fn on_gpu() -> ModelInfo {
+    pub fn on_gpu() -> ModelInfo {
         let test = SelfTest { error: 3.4e-10, tolerance: 1e-6, same_top: true, passed: true, n_tokens: 12, ms: 48.0 };
         ModelInfo {
             name: "SmolLM2".into(),

@@ -40,6 +40,14 @@ pub fn create_svg(tag: &str, attributes: &[(&str, &str)]) -> SvgElement {
     element.unchecked_into()
 }
 
+/// A text in a picture, in its units; `class` may be empty.
+pub fn append_svg_text(picture: &SvgElement, x: f64, y: f64, anchor: &str, class: &str) -> SvgElement {
+    let text = create_svg("text", &[("text-anchor", anchor), ("x", &x.to_string()), ("y", &y.to_string())]);
+    set_if(&text, "class", class, !class.is_empty());
+    append(picture, &text);
+    text
+}
+
 pub fn append(parent: &Element, child: &web_sys::Node) {
     parent.append_child(child).expect("a new node can be appended");
 }

@@ -3,7 +3,7 @@
 //! Invariant: shows `race` figures; measures nothing itself but when a step arrived.
 
 use super::agreement::Agreement;
-use super::dom::{self, TextCell, append, by_id, create_svg};
+use super::dom::{self, TextCell, append, append_svg_text, by_id, create_svg};
 use super::inspector::fact;
 use super::race::{LiveRate, Race, Trace, axis_end, slot, speed_up, used_cache};
 use super::speed_up_plot::SpeedUpPlot;
@@ -239,13 +239,7 @@ impl Plot {
     fn new() -> Self {
         let svg: SvgElement = by_id("plot");
         dom::set(&svg, "viewBox", &format!("0 0 {W} {H}"));
-        let text = |x: f64, y: f64, anchor: &str, class: &str| {
-            let text = create_svg("text", &[("text-anchor", anchor), ("class", class)]);
-            dom::set(&text, "x", &format!("{x}"));
-            dom::set(&text, "y", &format!("{y}"));
-            append(&svg, &text);
-            text
-        };
+        let text = |x: f64, y: f64, anchor: &str, class: &str| append_svg_text(&svg, x, y, anchor, class);
         let level = |i: f64| BOTTOM - i / 2.0 * (BOTTOM - TOP);
         for i in [0.0, 1.0, 2.0] {
             let y = format!("{}", level(i));

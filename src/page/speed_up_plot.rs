@@ -2,7 +2,7 @@
 //!
 //! Invariant: draws the figures it is given; keeps none.
 
-use super::dom::{self, TextCell, append, by_id, create_svg};
+use super::dom::{self, TextCell, append, append_svg_text, by_id, create_svg};
 use super::race::axis_end;
 use super::report::{TARGETS, reaches};
 use super::words::count;
@@ -32,13 +32,7 @@ impl SpeedUpPlot {
     pub fn new(id: &str) -> Self {
         let svg: SvgElement = by_id(id);
         dom::set(&svg, "viewBox", &format!("0 0 {W} {H}"));
-        let text = |x: f64, y: f64, anchor: &str| {
-            let text = create_svg("text", &[("text-anchor", anchor)]);
-            dom::set(&text, "x", &format!("{x}"));
-            dom::set(&text, "y", &format!("{y}"));
-            append(&svg, &text);
-            text
-        };
+        let text = |x: f64, y: f64, anchor: &str| append_svg_text(&svg, x, y, anchor, "");
         let across = |class: &str, y: f64| {
             let line = create_svg("line", &[("class", class)]);
             dom::set(&line, "x1", &format!("{LEFT}"));

@@ -48,6 +48,18 @@ fn weight(logits: &[f32], temperature: f32) -> f64 {
     logits.iter().map(|&logit| ((f64::from(logit) - max) / f64::from(temperature)).exp()).sum()
 }
 
+/// Returns how far the bounds of the weight are apart, as a share of it.
+fn assert_bounds(tail: &Tail, listed: &[f32], logits: &[f32], temperature: f32, kind: &str) -> f64 {
+    let expected = weight(logits, temperature);
+    let (least, most) = tail.weight_at(temperature, listed.iter().copied());
+    let slack = 1e-9 * expected;
+    assert!(
+        least <= expected + slack && expected <= most + slack,
+        "{kind}, at {temperature}: {expected} {least} {most}"
+    );
+    (most - least) / expected
+}
+
 #[test]
 fn every_rank_is_within_a_bin_of_a_full_sort() {
     for (kind, logits) in vectors() {
@@ -76,14 +88,7 @@ fn the_sum_at_any_temperature_lies_between_its_bounds() {
         let (tail, listed) = tail(&all(&logits), logits.len(), 0.7);
         let mut widest: f64 = 0.0;
         for temperature in TEMPERATURES {
-            let expected = weight(&logits, temperature);
-            let (least, most) = tail.weight_at(temperature, listed.iter().copied());
-            let slack = 1e-9 * expected;
-            assert!(
-                least <= expected + slack && expected <= most + slack,
-                "{kind} {temperature}: {expected} {least} {most}"
-            );
-            let apart = (most - least) / expected;
+            let apart = assert_bounds(&tail, &listed, &logits, temperature, kind);
             if temperature >= 0.5 {
                 widest = widest.max(apart);
             }
@@ -109,13 +114,7 @@ fn a_top_alone_gives_bounds_too() {
             assert_eq!(tail.n_unknown as usize, logits.len() - top.top.best.len(), "{kind}");
             assert_eq!(listed, sorted(&logits)[..listed.len()], "{kind}");
             for temperature in TEMPERATURES {
-                let expected = weight(&logits, temperature);
-                let (least, most) = tail.weight_at(temperature, listed.iter().copied());
-                let slack = 1e-9 * expected;
-                assert!(
-                    least <= expected + slack && expected <= most + slack,
-                    "{kind}, {n_best} best, at {temperature}: {expected} {least} {most}"
-                );
+                assert_bounds(&tail, &listed, &logits, temperature, &format!("{kind}, {n_best} best"));
             }
         }
     }

@@ -7,23 +7,12 @@
 use super::activations::Activations;
 use super::matmul::{Panel, Product};
 use super::pack;
-use super::pack::tests::random_blocks;
+use super::pack::tests::{TYPES, halves_mut, random, random_blocks};
 use super::pool::{Pool, Strip};
 use crate::clock::now_ms;
-use crate::quant::{GgmlType, units};
+use crate::quant::GgmlType;
 use std::hint::black_box;
 use wasm_bindgen_test::{console_log, wasm_bindgen_test};
-
-const TYPES: [GgmlType; 8] = [
-    GgmlType::Q4_0,
-    GgmlType::Q4_1,
-    GgmlType::Q5_0,
-    GgmlType::Q5_1,
-    GgmlType::Q8_0,
-    GgmlType::Q4K,
-    GgmlType::Q5K,
-    GgmlType::Q6K,
-];
 
 /// Values in a row: SmolLM2's widest, and a whole number of blocks of every format.
 const N_COLS: usize = 1536;
@@ -67,18 +56,10 @@ struct Matrix {
 
 impl Matrix {
     fn random(ty: GgmlType, n_rows: usize) -> Self {
-        let mut state = 1u32;
-        let mut random = || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            state >> 8
-        };
-        let mut packed = random_blocks(ty, n_rows * ty.row_bytes(N_COLS), &mut random);
+        let mut packed = random_blocks(ty, n_rows * ty.row_bytes(N_COLS), &mut random());
         // Scales of the size that a model's have: a processor takes a hundred cycles for a subnormal one.
         for block in packed.chunks_exact_mut(ty.block_bytes()) {
-            let at = if ty == GgmlType::Q6K { 208 } else { 0 };
-            for half in block[at..].as_chunks_mut::<2>().0.iter_mut().take(units::n_halves(ty)) {
-                half[1] = half[1] & 0x83 | 0x24;
-            }
+            halves_mut(ty, block).for_each(|half| half[1] = half[1] & 0x83 | 0x24);
         }
         pack::pack(ty, &mut packed, ty.row_bytes(N_COLS));
         Self { ty, n_rows, packed }

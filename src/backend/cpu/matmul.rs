@@ -229,29 +229,9 @@ fn tile<F: Format>(panel: &[PanelUnit], x: &Activations, first: usize) -> [[F32x
 #[cfg(test)]
 mod tests {
     use super::super::pack;
-    use super::super::pack::tests::random_blocks;
+    use super::super::pack::tests::{TYPES, halves_mut, random, random_blocks};
     use super::super::pool::Pool;
     use super::*;
-
-    const TYPES: [GgmlType; 8] = [
-        GgmlType::Q4_0,
-        GgmlType::Q4_1,
-        GgmlType::Q5_0,
-        GgmlType::Q5_1,
-        GgmlType::Q8_0,
-        GgmlType::Q4K,
-        GgmlType::Q5K,
-        GgmlType::Q6K,
-    ];
-
-    /// Numbers below 2^24.
-    fn random() -> impl FnMut() -> u32 {
-        let mut state = 1u32;
-        move || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            state >> 8
-        }
-    }
 
     /// Odd shapes too: rows that do not fill a group, tokens that do not fill a tile.
     #[cfg_attr(target_arch = "wasm32", wasm_bindgen_test::wasm_bindgen_test)]
@@ -322,10 +302,7 @@ mod tests {
             for byte in [0xff, 0x80, 0x7f] {
                 let mut raw = vec![byte; ty.block_bytes()];
                 for block in raw.chunks_exact_mut(ty.block_bytes()) {
-                    let at = if ty == GgmlType::Q6K { 208 } else { 0 };
-                    for half in block[at..].as_chunks_mut::<2>().0.iter_mut().take(units::n_halves(ty)) {
-                        *half = [0, 0x3c];
-                    }
+                    halves_mut(ty, block).for_each(|half| *half = [0, 0x3c]);
                 }
                 let row = raw[..ty.block_bytes()].repeat(N_COLS / ty.block_len());
                 let mut packed = row.repeat(8);

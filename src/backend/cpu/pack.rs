@@ -83,14 +83,38 @@ fn pack_block<'a>(ty: GgmlType, block: impl Fn(usize) -> &'a [u8], packed: &mut 
 pub mod tests {
     use super::*;
 
+    /// The formats that are packed.
+    pub const TYPES: [GgmlType; 8] = [
+        GgmlType::Q4_0,
+        GgmlType::Q4_1,
+        GgmlType::Q5_0,
+        GgmlType::Q5_1,
+        GgmlType::Q8_0,
+        GgmlType::Q4K,
+        GgmlType::Q5K,
+        GgmlType::Q6K,
+    ];
+
+    /// Numbers below 2^24.
+    pub fn random() -> impl FnMut() -> u32 {
+        let mut state = 1u32;
+        move || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state >> 8
+        }
+    }
+
+    /// The f16 scales and minima of a block.
+    pub fn halves_mut(ty: GgmlType, block: &mut [u8]) -> impl Iterator<Item = &mut [u8; 2]> {
+        let at = if ty == GgmlType::Q6K { 208 } else { 0 };
+        block[at..].as_chunks_mut().0.iter_mut().take(units::n_halves(ty))
+    }
+
     /// `len` bytes of blocks with finite halves, of both signs and subnormal ones among them.
     pub fn random_blocks(ty: GgmlType, len: usize, random: &mut impl FnMut() -> u32) -> Vec<u8> {
         let mut bytes: Vec<u8> = (0..len).map(|_| random() as u8).collect();
         for block in bytes.chunks_exact_mut(ty.block_bytes()) {
-            let at = if ty == GgmlType::Q6K { 208 } else { 0 };
-            for half in block[at..].as_chunks_mut::<2>().0.iter_mut().take(units::n_halves(ty)) {
-                half[1] &= 0xbf;
-            }
+            halves_mut(ty, block).for_each(|half| half[1] &= 0xbf);
         }
         bytes
     }

@@ -90,16 +90,20 @@ impl App {
         on(&self.form.race, "click", move |_: Event| app.race_shown());
         let app = Rc::clone(self);
         on(&self.exercise_view.json, "click", move |_: Event| {
-            if let Some(report) = app.exercise_view.report.borrow().as_ref() {
-                save_text("nucleus-exercise.json", "application/json", &report.to_json());
-            }
+            app.save_report("nucleus-exercise.json", "application/json", Report::to_json);
         });
         let app = Rc::clone(self);
         on(&self.exercise_view.csv, "click", move |_: Event| {
-            if let Some(report) = app.exercise_view.report.borrow().as_ref() {
-                save_text("nucleus-exercise.csv", "text/csv", &report.to_csv());
-            }
+            app.save_report("nucleus-exercise.csv", "text/csv", Report::to_csv);
         });
+    }
+
+    fn save_report(&self, name: &str, media_type: &str, text: fn(&Report) -> String) {
+        if let Some(report) = self.exercise_view.report.borrow().as_ref()
+            && let Err(error) = save_text(name, media_type, &text(report))
+        {
+            self.stage.fail(&error);
+        }
     }
 
     pub(super) fn race_shown(self: &Rc<Self>) {

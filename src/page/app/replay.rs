@@ -5,20 +5,19 @@
 use super::App;
 use crate::error::{Error, Result};
 use crate::page::compare::Comparison;
-use crate::page::dom::{self, TextCell, by_id, create, on};
+use crate::page::dom::{self, TextCell, by_id, on};
 use crate::page::form::prompt_text;
 use crate::page::options::{Pace, entries};
 use crate::page::run::{RunState, Start};
 use crate::page::run_file::{self, MOST_BYTES, RunFile};
+use crate::page::save_file::save_text;
 use crate::page::stage::RunInfo;
 use crate::protocol::{ModelInfo, StopReason};
 use futures_channel::oneshot;
-use js_sys::Array;
 use std::cell::RefCell;
 use std::rc::Rc;
-use wasm_bindgen::JsValue;
 use wasm_bindgen_futures::JsFuture;
-use web_sys::{Blob, BlobPropertyBag, Event, HtmlAnchorElement, HtmlButtonElement, HtmlInputElement, Url};
+use web_sys::{Blob, Event, HtmlButtonElement, HtmlInputElement};
 
 /// The controls under “Share and replay”.
 pub(super) struct Replay {
@@ -104,17 +103,7 @@ impl App {
     }
 
     fn save_run(&self) -> Result<()> {
-        let failed = |_: JsValue| Error::EngineFailed("The browser could not make a file.".into());
-        let json = self.recorded()?.to_json();
-        let kind = BlobPropertyBag::new();
-        kind.set_type("application/json");
-        let blob = Blob::new_with_str_sequence_and_options(&Array::of1(&json.into()), &kind).map_err(failed)?;
-        let url = Url::create_object_url_with_blob(&blob).map_err(failed)?;
-        let link: HtmlAnchorElement = create("a", "");
-        link.set_href(&url);
-        link.set_download("nucleus-run.json");
-        link.click();
-        Url::revoke_object_url(&url).map_err(failed)?;
+        save_text("nucleus-run.json", "application/json", &self.recorded()?.to_json())?;
         self.stage.say("The run was saved: its settings, every token and its likeliest candidates.");
         Ok(())
     }

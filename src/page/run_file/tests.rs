@@ -1,34 +1,19 @@
 //! Files as they are written, and as nobody would write them.
 
 use super::*;
+use crate::page::about::tests::on_gpu;
 use crate::page::ladder::tests::step;
 use crate::page::options::tests_of_writing::everything;
-use crate::protocol::SelfTest;
 
 fn model() -> ModelInfo {
     ModelInfo {
         name: "SmolLM2 <b>".into(),
-        architecture: "llama".into(),
         quantization: "Q4_1".into(),
-        parameters: 1,
         bytes: 98_000_000,
-        vocab_size: 49_152,
-        context_length: 4096,
-        layers: 30,
-        embedding: 576,
-        heads: 9,
-        kv_heads: 3,
         backend: "cpu".into(),
-        backend_reason: String::new(),
         adapter: None,
-        self_test: None::<SelfTest>,
-        build: "simd128".into(),
-        threads: 1,
-        memory_bytes: 1,
-        kv_bytes_per_position: 1,
-        load_ms: 1.0,
-        has_chat_template: true,
         sha256: "0123456789abcdef".repeat(4),
+        ..on_gpu()
     }
 }
 
