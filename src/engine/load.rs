@@ -6,11 +6,12 @@ use super::{BUILD, Engine, Model, mail, memory_bytes, threads};
 use crate::backend::{ChosenBackend, Stage};
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
-use crate::fetch::{self, Observer};
+use crate::fetch::{self, Sink};
 use crate::gguf::{self, Gguf};
 use crate::model::{ModelConfig, Plan, Weights};
 use crate::protocol::{Credit, Event, LoadOptions, LoadPhase, LoadProgress, ModelInfo, Source};
 use crate::tokenizer::Tokenizer;
+use js_sys::Uint8Array;
 use sha2::{Digest, Sha256};
 use web_sys::Blob;
 
@@ -32,16 +33,16 @@ impl Engine {
         self.model = None;
         self.mail.begin(id, Credit::Unlimited);
         let signal = self.mail.abort_signal();
-        let progress = Progress::new(id, LoadPhase::Download);
-        let mut download = Download { engine: self, progress, is_gguf: false, hasher: Sha256::new(), n_hashed: 0 };
-        let bytes = match (&source, file) {
+        let mut download = Download::new(self, Progress::new(id, LoadPhase::Download));
+        let fetched = match (&source, file) {
             (Source::Url(url), _) => fetch::url(url, &signal, &mut download).await,
             (Source::Blob { .. }, Some(blob)) => fetch::blob(&blob, &mut download).await,
             (Source::Blob { .. }, None) => Err(Error::BadOption("The message holds no file.".into())),
         };
-        let sha256 = download.sha256();
+        let Download { bytes, hasher, .. } = download;
         self.mail.end();
-        let bytes = bytes?;
+        fetched?;
+        let sha256 = hex(&hasher.finalize());
         if let Some(expected) = &options.sha256 {
             check_sha256(&sha256, expected)?;
         }
@@ -53,39 +54,67 @@ impl Engine {
     }
 }
 
-/// Reports a download, answers mail meanwhile, and ends it when it is stopped or is no GGUF file. It is hashed as it comes, while the
-/// network works: later the weights are repacked in place, and the file's own bytes are gone.
+/// Gathers a download, reports it, answers mail meanwhile, and ends it when it is stopped or is no GGUF file. It is hashed as it
+/// comes, while the network works: later the weights are repacked in place, and the file's own bytes are gone.
 struct Download<'a> {
     engine: &'a mut Engine,
     progress: Progress,
-    /// The first bytes have been looked at.
-    is_gguf: bool,
+    bytes: Vec<u8>,
+    total: Option<u64>,
     hasher: Sha256,
-    n_hashed: usize,
 }
 
-impl Download<'_> {
-    /// Of all that has arrived, lower-case hex.
-    fn sha256(self) -> String {
-        self.hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+impl<'a> Download<'a> {
+    fn new(engine: &'a mut Engine, progress: Progress) -> Self {
+        Self { engine, progress, bytes: Vec::new(), total: None, hasher: Sha256::new() }
+    }
+
+    /// Room for `n` more bytes: all that are to come at once, but only for a file that is one of ours.
+    fn reserve(&mut self, n: usize) -> Result<()> {
+        let start = self.bytes.len();
+        let reserved = match self.total.filter(|_| start >= 4).map(usize::try_from) {
+            Some(Ok(total)) => self.bytes.try_reserve_exact(total - start).is_ok(),
+            Some(Err(_)) => false,
+            None => self.bytes.try_reserve(n).is_ok(),
+        };
+        let total = self.total.unwrap_or((start + n) as u64);
+        reserved.then_some(()).ok_or_else(|| {
+            Error::TooLarge(format!("The file has {total} bytes; there is no memory for them in this browser."))
+        })
     }
 }
 
-impl Observer for Download<'_> {
-    fn arrived(&mut self, bytes: &[u8], total: Option<u64>) -> Result<()> {
-        if !self.is_gguf && bytes.len() >= 4 {
-            gguf::check_magic(bytes)?;
-            self.is_gguf = true;
+impl Sink for Download<'_> {
+    fn begin(&mut self, total: Option<u64>) -> Result<()> {
+        self.bytes.clear();
+        self.hasher.reset();
+        self.total = total;
+        Ok(())
+    }
+
+    fn take(&mut self, chunk: &Uint8Array) -> Result<()> {
+        let (start, n) = (self.bytes.len(), chunk.length() as usize);
+        // Past what was announced, nothing is known of the total.
+        self.total = self.total.filter(|&total| total >= (start + n) as u64);
+        self.reserve(n)?;
+        self.bytes.resize(start + n, 0);
+        chunk.copy_to(&mut self.bytes[start..]);
+        if start < 4 && self.bytes.len() >= 4 {
+            gguf::check_magic(&self.bytes)?;
         }
-        self.hasher.update(&bytes[self.n_hashed..]);
-        self.n_hashed = bytes.len();
+        self.hasher.update(&self.bytes[start..]);
         self.engine.answer_mail();
         if self.engine.mail.stopped() {
             return Err(Error::Cancelled("Loading was stopped.".into()));
         }
-        self.progress.reached(bytes.len() as u64, total);
+        self.progress.reached(self.bytes.len() as u64, self.total);
         Ok(())
     }
+}
+
+/// Lower-case.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Reports a phase's bytes to the page, now and then.

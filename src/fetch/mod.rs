@@ -1,6 +1,6 @@
-//! URL or local file -> bytes, with honest progress.
+//! URL or local file -> bytes, in pieces as they arrive.
 //!
-//! Invariant: knows HTTP and Blobs, not GGUF; the caller says after the first bytes whether to go on. Runs in a worker only.
+//! Invariant: knows HTTP and Blobs, not GGUF; keeps no bytes. Runs in a worker only.
 
 use crate::error::{Error, Result};
 use js_sys::Uint8Array;
@@ -11,15 +11,17 @@ use web_sys::{AbortSignal, Blob, ReadableStreamDefaultReader, RequestInit, Respo
 /// Bytes read from a local file at a time.
 const SLICE: f64 = 8e6;
 
-/// Looks on while bytes arrive.
-pub trait Observer {
-    /// `bytes` is all that has arrived, `total` what is expected, if known. An error ends the transfer with it.
-    fn arrived(&mut self, bytes: &[u8], total: Option<u64>) -> Result<()>;
+/// Takes a file's bytes in order, as they arrive. An error ends the transfer with it.
+pub trait Sink {
+    /// The file begins with its first byte; what came before is void. `total`: its bytes, if known.
+    fn begin(&mut self, total: Option<u64>) -> Result<()>;
+
+    /// The next bytes.
+    fn take(&mut self, chunk: &Uint8Array) -> Result<()>;
 }
 
-/// Fetches `url`. Errors: `http-status`, `network`, `cancelled` by `signal`, `truncated` when it ends early, `too-large`, or the
-/// observer's.
-pub async fn url(url: &str, signal: &AbortSignal, observer: &mut impl Observer) -> Result<Vec<u8>> {
+/// Fetches `url`. Errors: `http-status`, `network`, `cancelled` by `signal`, `truncated` when it ends early, or the sink's.
+pub async fn url(url: &str, signal: &AbortSignal, sink: &mut impl Sink) -> Result<()> {
     let failed = |error: JsValue| {
         if signal.aborted() {
             return Error::Cancelled("Loading was stopped.".into());
@@ -39,51 +41,45 @@ pub async fn url(url: &str, signal: &AbortSignal, observer: &mut impl Observer) 
         return Err(Error::HttpStatus(format!("{url} answered {status} {text}; expected 200 and a GGUF file.")));
     }
     let total = content_length(&response);
-    let mut bytes = Vec::new();
+    sink.begin(total)?;
+    let mut received = 0;
     if let Some(body) = response.body() {
         let reader: ReadableStreamDefaultReader = body.get_reader().unchecked_into();
         loop {
             let chunk = JsFuture::from(reader.read()).await.map_err(failed)?;
             let value = js_sys::Reflect::get(&chunk, &"value".into()).unwrap_or(JsValue::UNDEFINED);
-            let Some(value) = value.dyn_ref::<Uint8Array>() else { break };
-            append(&mut bytes, value)?;
-            // Past what was announced, nothing is known of the total.
-            let total = total.filter(|&total| total >= bytes.len() as u64);
-            if let Err(error) = observer.arrived(&bytes, total) {
+            let Some(chunk) = value.dyn_ref::<Uint8Array>() else { break };
+            received += u64::from(chunk.length());
+            if let Err(error) = sink.take(chunk) {
                 // The transfer is over either way; how the stream takes the news changes nothing.
                 drop(reader.cancel());
                 return Err(error);
             }
-            // All the room at once, but only for a file that the observer has let pass.
-            reserve(&mut bytes, total.unwrap_or(0))?;
         }
     }
     match total {
-        Some(total) if total > bytes.len() as u64 => {
-            let got = bytes.len();
-            Err(Error::Truncated(format!("{url} ended after {got} of {total} bytes.")))
+        Some(total) if total > received => {
+            Err(Error::Truncated(format!("{url} ended after {received} of {total} bytes.")))
         }
-        _ => Ok(bytes),
+        _ => Ok(()),
     }
 }
 
-/// Reads a local file. Errors: `network` when the browser cannot read it, `too-large`, or the observer's.
-pub async fn blob(blob: &Blob, observer: &mut impl Observer) -> Result<Vec<u8>> {
+/// Reads a local file. Errors: `network` when the browser cannot read it, or the sink's.
+pub async fn blob(blob: &Blob, sink: &mut impl Sink) -> Result<()> {
     let unreadable =
         |_| Error::Network("The browser could not read the file. It may have been moved or changed.".into());
     let size = blob.size();
-    let mut bytes = Vec::new();
+    sink.begin(Some(size as u64))?;
     let mut at = 0.0;
     while at < size {
         let end = (at + SLICE).min(size);
         let slice = blob.slice_with_f64_and_f64(at, end).map_err(unreadable)?;
         let buffer = JsFuture::from(slice.array_buffer()).await.map_err(unreadable)?;
-        append(&mut bytes, &Uint8Array::new(&buffer))?;
-        observer.arrived(&bytes, Some(size as u64))?;
-        reserve(&mut bytes, size as u64)?;
+        sink.take(&Uint8Array::new(&buffer))?;
         at = end;
     }
-    Ok(bytes)
+    Ok(())
 }
 
 /// The body's length, if the header speaks of the bytes that will arrive: not of compressed ones.
@@ -93,22 +89,4 @@ fn content_length(response: &Response) -> Option<u64> {
         None | Some("identity") => header("content-length")?.parse().ok(),
         Some(_) => None,
     }
-}
-
-fn too_large(n: u64) -> Error {
-    Error::TooLarge(format!("The file has {n} bytes; there is no memory for them in this browser."))
-}
-
-/// Room for `total` bytes in all.
-fn reserve(bytes: &mut Vec<u8>, total: u64) -> Result<()> {
-    let n = usize::try_from(total).map_err(|_| too_large(total))?;
-    bytes.try_reserve_exact(n.saturating_sub(bytes.len())).map_err(|_| too_large(total))
-}
-
-fn append(bytes: &mut Vec<u8>, chunk: &Uint8Array) -> Result<()> {
-    let (start, n) = (bytes.len(), chunk.length() as usize);
-    bytes.try_reserve(n).map_err(|_| too_large((start + n) as u64))?;
-    bytes.resize(start + n, 0);
-    chunk.copy_to(&mut bytes[start..]);
-    Ok(())
 }

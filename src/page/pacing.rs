@@ -20,7 +20,7 @@ impl Tick {
     pub fn interval_ms(self) -> Option<u32> {
         match self {
             Tick::Frame => None,
-            Tick::FreeTimer => Some(50),
+            Tick::FreeTimer => Some(100),
             Tick::HiddenTimer => Some(100),
         }
     }
@@ -28,7 +28,8 @@ impl Tick {
     /// Tokens that may be on their way at most, for an engine that made `n_new` since the last tick.
     fn ahead(self, n_new: u32) -> u32 {
         let (least, most) = match self {
-            Tick::Frame | Tick::FreeTimer => (4, 32),
+            Tick::Frame => (4, 32),
+            Tick::FreeTimer => (4, 128),
             Tick::HiddenTimer => (32, 512),
         };
         n_new.saturating_mul(2).clamp(least, most)
@@ -38,7 +39,8 @@ impl Tick {
     /// page paints nothing, and a cap per tick would set the speed of a run.
     pub fn n_most(self) -> usize {
         match self {
-            Tick::Frame | Tick::FreeTimer => 48,
+            Tick::Frame => 48,
+            Tick::FreeTimer => 192,
             Tick::HiddenTimer => usize::MAX,
         }
     }

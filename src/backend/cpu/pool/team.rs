@@ -18,8 +18,10 @@ const OPEN: u32 = 0x100;
 const DISMISSED: u32 = 0x200;
 const ROUND: u32 = 0x400;
 
-/// Looks before a thread goes to sleep: some 30 µs. Wasm has no instruction to pause with, so that a look takes less there.
-const LOOKS: u32 = if cfg!(target_arch = "wasm32") { 20_000 } else { 1_000 };
+/// Looks before a thread goes to sleep. In a browser some 300 µs, longer than any stretch of a token that one thread computes: a
+/// helper that slept comes 50 µs late, and often on the core of the thread that woke it. (Wasm has no instruction to pause with,
+/// so that a look takes less there.)
+const LOOKS: u32 = if cfg!(target_arch = "wasm32") { 200_000 } else { 1_000 };
 
 #[derive(Default)]
 pub struct Team {
