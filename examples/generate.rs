@@ -136,7 +136,8 @@ fn run(arguments: Arguments) -> Result<()> {
     let (context_length, vocab_size) = (config.context_length, config.vocab_size);
     let plan = Plan::llama(config, weights);
     let pool = Pool::start(n_threads);
-    let mut backend = pollster::block_on(ChosenBackend::load(backend, plan, file, context_length, pool, |_, _, _| {}))?;
+    let mut backend =
+        pollster::block_on(ChosenBackend::load(backend, plan, &file, context_length, pool, |_, _, _| {}))?;
     let limits = Limits { context_length, vocab_size, prefill_batch: backend.prefill_batch() };
 
     // The token that the model wants in front, as the page adds it.

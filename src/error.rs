@@ -51,6 +51,7 @@ errors! {
     OffsetMisaligned = "offset-misaligned",
     OffsetOutOfRange = "offset-out-of-range",
     OverlappingTensors = "overlapping-tensors",
+    BadSplit = "bad-split",
     // What the file says (model/, tokenizer/)
     MissingMetadata = "missing-metadata",
     MissingTensor = "missing-tensor",

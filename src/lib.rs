@@ -10,6 +10,8 @@ pub mod error;
 pub mod protocol;
 
 #[cfg(feature = "engine")]
+pub mod assembly;
+#[cfg(feature = "engine")]
 pub mod backend;
 #[cfg(all(feature = "engine", target_arch = "wasm32"))]
 pub mod engine;

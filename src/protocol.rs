@@ -1,5 +1,5 @@
 //! What page and engine say to each other: [`Request`]s one way, [`Reply`]s the other. Plain data, encoded with postcard into
-//! one byte buffer per message; a local file rides beside its `Load` request as a Blob.
+//! one byte buffer per message; local files ride beside their `Load` request as Blobs.
 //!
 //! Invariant: no handles, no closures, no platform types; both wasm binaries are built from the same commit, so the
 //! encoding needs no versioning.
@@ -62,10 +62,8 @@ pub enum Credit {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Source {
     Url(String),
-    /// The Blob beside the message.
-    Blob {
-        name: String,
-    },
+    /// The Blobs beside the message, by their names: one, or all parts of a split model in any order.
+    Files(Vec<String>),
 }
 
 impl Source {
@@ -76,7 +74,7 @@ impl Source {
                 let path = url.split(['?', '#']).next().unwrap_or(url);
                 path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(url)
             }
-            Source::Blob { name } => name,
+            Source::Files(names) => names.iter().min().map_or("", String::as_str),
         }
     }
 }
@@ -152,6 +150,20 @@ pub struct LoadProgress {
     pub total: Option<u64>,
 }
 
+/// Bytes that a model takes, as its header lets expect.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryNeeds {
+    /// In the form in which the CPU engine keeps them.
+    pub weights: u64,
+    /// The CPU engine's KV cache, for the whole context.
+    pub cache: u64,
+    /// Working memory of a pass.
+    pub work: u64,
+    pub tokenizer: u64,
+    /// In GPU memory, if the GPU holds the model; 0 where it cannot.
+    pub gpu: u64,
+}
+
 /// `ModelInfo` of the JavaScript API.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelInfo {
@@ -181,6 +193,7 @@ pub struct ModelInfo {
     pub threads: u32,
     /// Bytes of wasm memory after loading.
     pub memory_bytes: u64,
+    pub memory_needs: MemoryNeeds,
     /// Bytes that one position takes in the KV cache.
     pub kv_bytes_per_position: u64,
     pub load_ms: f64,
@@ -369,6 +382,6 @@ mod tests {
         assert_eq!(name("https://host/x.gguf#a/b"), "x.gguf");
         assert_eq!(name("x.gguf?from=/a/b"), "x.gguf");
         assert_eq!(name("https://host/?id=3"), "https://host/?id=3");
-        assert_eq!(Source::Blob { name: "a?b.gguf".into() }.file_name(), "a?b.gguf", "a local file's name is its name");
+        assert_eq!(Source::Files(vec!["a?b.gguf".into()]).file_name(), "a?b.gguf", "a local file's name is its name");
     }
 }

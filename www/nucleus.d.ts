@@ -26,8 +26,12 @@ export interface Nucleus {
   /**
    * Loads a GGUF file from a URL (relative ones are relative to the page) or from a local file. A run in progress is stopped;
    * a load in progress makes this one `busy`. The model before is dropped when this one starts to load.
+   *
+   * A model that is split into `NAME-00001-of-00003.gguf` and so on is loaded by the URL of any part (the others lie beside it), or
+   * by the list of all its Files. The refusal of a file by its header, and of a model that does not fit into memory, comes as
+   * soon as the header is there.
    */
-  load(source: string | File | Blob, options?: LoadOptions): Promise<ModelInfo>
+  load(source: string | File | Blob | File[], options?: LoadOptions): Promise<ModelInfo>
   /** Token by token. `special`: control tokens in the text are parsed; default false, they are text. */
   tokenize(text: string, options?: { special?: boolean }): Promise<Token[]>
   /** The text of these ids; ids past the tokenizer's end are empty text. */
@@ -44,7 +48,7 @@ export interface Nucleus {
   generate(options: GenerateOptions, onStep?: (step: Step) => void): Promise<Result>
   /**
    * Ends what is in progress, if anything, and resolves when it is over. A run then resolves, with `stopReason: 'cancelled'`;
-   * a load rejects, with kind `cancelled`, unless it was already past its download: then it ends as it would have.
+   * a load rejects, with kind `cancelled`.
    */
   stop(): Promise<void>
   /**
@@ -113,6 +117,11 @@ export interface ModelInfo {
   selfTest: SelfTest | null
   /** Bytes of wasm memory after loading. */
   memoryBytes: number
+  /**
+   * Bytes that the model takes, as its header let expect: weights as the CPU engine keeps them, the KV cache of the whole
+   * context (made when a run needs it), working memory, tokenizer; and in GPU memory, 0 where the GPU cannot hold the model.
+   */
+  memoryNeeds: { weights: number; cache: number; work: number; tokenizer: number; gpu: number }
   /** Files are not kept yet: always false. */
   fromCache: boolean
   /** Milliseconds from the engine's taking up the request to the ready model. */

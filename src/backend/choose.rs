@@ -1,62 +1,24 @@
-//! Which engine runs a model: the GPU where it can and agrees with the CPU engine, otherwise the CPU.
-//!
-//! Both are loaded from one file: the GPU gets a repacked copy, the CPU engine takes the file itself. The GPU must prove itself
-//! on a short prompt against the CPU engine, which then stands by: wasm could not give the file's memory back anyway, and so a
-//! lost device costs the run in progress and nothing else.
+//! The engine that runs a model: the GPU where it can and agrees with the CPU engine (`load` finds out), otherwise the CPU, which
+//! stands by: wasm could not give the weights' memory back anyway, and so a lost device costs the run in progress and nothing else.
 //!
 //! Invariant: every way to the CPU leaves a reason that a person can read.
 
 use super::cpu::{self, CpuBackend, Pool};
-use super::gpu::{self, Gpu, GpuBackend};
-use super::self_test::self_test;
-use super::{Backend, Logits, Stage, Wanted};
+use super::gpu::{self, GpuBackend};
+use super::{Backend, Logits, Wanted};
 use crate::error::Result;
-use crate::model::Plan;
-use crate::protocol::{BackendChoice, GpuDiagnostics, SelfTest};
-use std::rc::Rc;
+use crate::protocol::{GpuDiagnostics, SelfTest};
 
 /// A model on the engine that was chosen for it.
 pub struct ChosenBackend {
-    cpu: CpuBackend,
+    pub(super) cpu: CpuBackend,
     /// Runs the model while it is there.
-    gpu: Option<GpuBackend>,
-    reason: String,
-    diagnostics: Option<GpuDiagnostics>,
+    pub(super) gpu: Option<GpuBackend>,
+    pub(super) reason: String,
+    pub(super) diagnostics: Option<GpuDiagnostics>,
 }
 
 impl ChosenBackend {
-    /// Takes over a file whose tensors `plan` names, for up to `context_length` positions, and the CPU engine's threads.
-    /// `progress(stage, done, total)`.
-    ///
-    /// Errors: the CPU engine's only; whatever the GPU refuses is a reason to do without it.
-    pub async fn load(
-        choice: BackendChoice,
-        plan: Plan,
-        file: Vec<u8>,
-        context_length: usize,
-        pool: Pool,
-        mut progress: impl FnMut(Stage, u64, u64),
-    ) -> Result<Self> {
-        let mut diagnostics = None;
-        let candidate = match open(choice, &mut diagnostics).await {
-            Ok(gpu) => GpuBackend::load(gpu, plan.clone(), &file, context_length, &mut progress)
-                .await
-                .map_err(|error| format!("The CPU engine runs, because the GPU cannot hold this model: {error}")),
-            Err(reason) => Err(reason),
-        };
-        let vocab_size = plan.config.vocab_size;
-        let upload = |done, total| progress(Stage::Upload, done, total);
-        let mut cpu = CpuBackend::load(plan, file, context_length, pool, upload)?;
-        let (gpu, reason) = match candidate {
-            Ok(candidate) => prove(candidate, &mut cpu, vocab_size, context_length, &mut diagnostics, progress).await,
-            Err(reason) => (None, reason),
-        };
-        if let Some(diagnostics) = &mut diagnostics {
-            diagnostics.failure = gpu.is_none().then(|| reason.clone());
-        }
-        Ok(Self { cpu, gpu, reason, diagnostics })
-    }
-
     /// `webgpu` or `cpu`.
     pub fn name(&self) -> &'static str {
         if self.gpu.is_some() { "webgpu" } else { "cpu" }
@@ -139,52 +101,5 @@ impl Backend for ChosenBackend {
             Some(gpu) => gpu.reserve_kv(n_positions).await,
             None => self.cpu.reserve_kv(n_positions).await,
         }
-    }
-}
-
-/// A GPU worth trying, or why there is none.
-async fn open(choice: BackendChoice, diagnostics: &mut Option<GpuDiagnostics>) -> Result<Rc<Gpu>, String> {
-    if choice == BackendChoice::Cpu {
-        return Err("The CPU engine was asked for.".into());
-    }
-    let gpu = Gpu::open().await.map_err(|error| format!("The CPU engine runs. {error}"))?;
-    *diagnostics = Some(gpu.diagnostics());
-    if choice == BackendChoice::Auto && gpu.is_software {
-        let adapter = &gpu.adapter;
-        return Err(format!("The only WebGPU adapter here ({adapter}) is software; the CPU engine is faster."));
-    }
-    Ok(Rc::new(gpu))
-}
-
-/// Lets a GPU show that it computes what the CPU engine does. Returns it if so, and the reason for what runs.
-async fn prove(
-    mut candidate: GpuBackend,
-    cpu: &mut CpuBackend,
-    vocab_size: usize,
-    context_length: usize,
-    diagnostics: &mut Option<GpuDiagnostics>,
-    mut progress: impl FnMut(Stage, u64, u64),
-) -> (Option<GpuBackend>, String) {
-    let progress = |done, total| progress(Stage::SelfTest, done, total);
-    let tested = self_test(&mut candidate, cpu, vocab_size, context_length, progress).await;
-    if let Some(diagnostics) = diagnostics {
-        candidate.complete(diagnostics);
-        diagnostics.self_test = tested.as_ref().ok().copied();
-    }
-    match tested {
-        Ok(test) if test.passed => {
-            let reason = format!("WebGPU runs on {}; it agrees with the CPU engine.", candidate.gpu().adapter);
-            (Some(candidate), reason)
-        }
-        Ok(test) => {
-            let SelfTest { error, tolerance, .. } = test;
-            let found = if error <= tolerance {
-                "it finds other tokens the likeliest, or other sums over all".into()
-            } else {
-                format!("its logits differ by {error:.1e} of their size, at most {tolerance:.1e} is expected")
-            };
-            (None, format!("The CPU engine runs, because the GPU computes something else: {found}."))
-        }
-        Err(error) => (None, format!("The CPU engine runs, because the GPU failed its self-test: {error}")),
     }
 }

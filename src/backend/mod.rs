@@ -4,12 +4,16 @@
 
 mod choose;
 pub mod cpu;
+mod estimate;
 pub mod gpu;
+mod load;
 mod rope;
 mod self_test;
 
 pub use crate::logits::{Logits, Sums, Top, Wanted};
 pub use choose::ChosenBackend;
+pub use estimate::{Budget, Estimate};
+pub use load::Loader;
 
 use crate::error::{Error, Result};
 

@@ -1,18 +1,22 @@
-//! Loading: bytes, then directory, tokenizer, plan and weights, each of which may refuse.
+//! Loading: the header is judged when it is there, each tensor is handed over when its last byte is, while the rest still comes.
 //!
-//! Invariant: the model in place goes before its successor's bytes come, so that only one is ever in memory.
+//! Invariant: the model in place goes before its successor's bytes come, so that only one is ever in memory; Stop is heard between
+//! any two tensors.
 
+use super::arrival::{Arrival, ArrivalSink, stopped};
+use super::source::{self, Part};
 use super::{BUILD, Engine, Model, mail, memory_bytes, threads};
-use crate::backend::{ChosenBackend, Stage};
+use crate::backend::{Budget, ChosenBackend, Estimate, Loader, Stage};
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
-use crate::fetch::{self, Sink};
-use crate::gguf::{self, Gguf};
+use crate::gguf::Gguf;
 use crate::model::{ModelConfig, Plan, Weights};
-use crate::protocol::{Credit, Event, LoadOptions, LoadPhase, LoadProgress, ModelInfo, Source};
+use crate::protocol::{Credit, Event, LoadOptions, LoadPhase, LoadProgress, MAX_THREADS, ModelInfo, Source};
 use crate::tokenizer::Tokenizer;
-use js_sys::Uint8Array;
-use sha2::{Digest, Sha256};
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use web_sys::Blob;
 
 /// The context when none is asked for: enough for a page, and a cache that a phone can hold.
@@ -26,99 +30,180 @@ impl Engine {
         &mut self,
         id: u32,
         source: Source,
-        file: Option<Blob>,
+        files: Vec<Blob>,
         options: LoadOptions,
     ) -> Result<ModelInfo> {
         let start = now_ms();
         self.model = None;
         self.mail.begin(id, Credit::Unlimited);
-        let signal = self.mail.abort_signal();
-        let mut download = Download::new(self, Progress::new(id, LoadPhase::Download));
-        let fetched = match (&source, file) {
-            (Source::Url(url), _) => fetch::url(url, &signal, &mut download).await,
-            (Source::Blob { .. }, Some(blob)) => fetch::blob(&blob, &mut download).await,
-            (Source::Blob { .. }, None) => Err(Error::BadOption("The message holds no file.".into())),
-        };
-        let Download { bytes, hasher, .. } = download;
+        let loaded = self.load_model(id, source, files, options).await;
         self.mail.end();
-        fetched?;
-        let sha256 = hex(&hasher.finalize());
-        if let Some(expected) = &options.sha256 {
-            check_sha256(&sha256, expected)?;
-        }
-        report(id, LoadPhase::Parse, 0, None);
-        let model = build(id, source.file_name(), bytes, sha256, &options, start).await?;
+        let mut model = loaded?;
+        model.info.load_ms = now_ms() - start;
         let info = model.info.clone();
         self.model = Some(model);
         Ok(info)
     }
-}
 
-/// Gathers a download, reports it, answers mail meanwhile, and ends it when it is stopped or is no GGUF file. It is hashed as it
-/// comes, while the network works: later the weights are repacked in place, and the file's own bytes are gone.
-struct Download<'a> {
-    engine: &'a mut Engine,
-    progress: Progress,
-    bytes: Vec<u8>,
-    total: Option<u64>,
-    hasher: Sha256,
-}
+    async fn load_model(&mut self, id: u32, source: Source, files: Vec<Blob>, options: LoadOptions) -> Result<Model> {
+        let name = source.file_name().to_owned();
+        let parts = source::parts(source, files)?;
+        let threads = options.threads;
+        let arrival = RefCell::new(Arrival::new(id, name, options, self.mail.clone()));
+        let arrived = self.arrive(&parts, &arrival).await?;
+        let (n_bytes, sha256) = (arrival.borrow().n_bytes(), arrival.borrow().sha256()?);
+        drop(arrival);
 
-impl<'a> Download<'a> {
-    fn new(engine: &'a mut Engine, progress: Progress) -> Self {
-        Self { engine, progress, bytes: Vec::new(), total: None, hasher: Sha256::new() }
+        let Arrived { loader, tokenizer, mut info } = arrived;
+        let mut progress = Progress::new(id, LoadPhase::Upload);
+        let weights = info.memory_needs.weights;
+        progress.reached_in(LoadPhase::Upload, weights, weights);
+        let pool = threads::start(threads).await;
+        let finishing = loader.finish(pool, |stage, done, total| progress.reached_in(phase(stage), done, total));
+        let mut finishing = pin!(finishing);
+        let backend = poll_fn(|context| {
+            if self.attend(context) {
+                return Poll::Ready(Err(stopped()));
+            }
+            finishing.as_mut().poll(context).map(Ok)
+        });
+        let backend = backend.await?;
+        describe_backend(&mut info, &backend);
+        info.kv_bytes_per_position = backend.kv_bytes_per_position() as u64;
+        (info.bytes, info.sha256, info.memory_bytes) = (n_bytes, sha256, memory_bytes());
+        Ok(Model { backend, tokenizer, info, cached: Vec::new() })
     }
 
-    /// Room for `n` more bytes: all that are to come at once, but only for a file that is one of ours.
-    fn reserve(&mut self, n: usize) -> Result<()> {
-        let start = self.bytes.len();
-        let reserved = match self.total.filter(|_| start >= 4).map(usize::try_from) {
-            Some(Ok(total)) => self.bytes.try_reserve_exact(total - start).is_ok(),
-            Some(Err(_)) => false,
-            None => self.bytes.try_reserve(n).is_ok(),
-        };
-        let total = self.total.unwrap_or((start + n) as u64);
-        reserved.then_some(()).ok_or_else(|| {
-            Error::TooLarge(format!("The file has {total} bytes; there is no memory for them in this browser."))
+    /// Fetches a model, and hands its tensors over meanwhile.
+    async fn arrive(&mut self, parts: &[Part], arrival: &RefCell<Arrival>) -> Result<Arrived> {
+        let (mail, signal) = (self.mail.clone(), self.mail.abort_signal());
+        let mut sink = ArrivalSink::new(arrival);
+        let mut fetching = pin!(source::transfer(parts, &mail, &signal, &mut sink));
+        let mut is_fetched = false;
+        let (mut building, mut n_beginnings) = (None, 0);
+        poll_fn(|context| {
+            let is_stopped = self.attend(context);
+            if !is_fetched && let Poll::Ready(fetched) = fetching.as_mut().poll(context) {
+                is_fetched = true;
+                let mut arrival = arrival.borrow_mut();
+                if let Some(failure) = arrival.failure() {
+                    return Poll::Ready(Err(failure));
+                }
+                if let Err(error) = fetched.and_then(|()| arrival.complete()) {
+                    return Poll::Ready(Err(error));
+                }
+            }
+            if is_fetched && is_stopped {
+                return Poll::Ready(Err(stopped()));
+            }
+            let n = arrival.borrow().n_beginnings();
+            if n != n_beginnings {
+                // What was built of an earlier beginning is void.
+                (building, n_beginnings) = (Some(Box::pin(build(arrival, &mail))), n);
+            }
+            let Some(Poll::Ready(built)) = building.as_mut().map(|building| building.as_mut().poll(context)) else {
+                return Poll::Pending;
+            };
+            building = None;
+            match built {
+                Err(error) if !is_fetched => {
+                    // The transfer ends before its error is passed on.
+                    arrival.borrow_mut().fail(error);
+                    mail.abort();
+                    context.waker().wake_by_ref();
+                    Poll::Pending
+                }
+                built => Poll::Ready(built),
+            }
         })
+        .await
+    }
+
+    /// Answers mail, and hears of the next. Returns whether the work was stopped.
+    fn attend(&mut self, context: &std::task::Context) -> bool {
+        self.answer_mail();
+        self.mail.listen(context.waker());
+        self.mail.stopped()
     }
 }
 
-impl Sink for Download<'_> {
-    fn begin(&mut self, total: Option<u64>) -> Result<()> {
-        self.bytes.clear();
-        self.hasher.reset();
-        self.total = total;
-        Ok(())
-    }
+/// What the header of a model says, and what it asks for.
+pub(super) struct Opened {
+    pub plan: Plan,
+    tokenizer: Tokenizer,
+    info: ModelInfo,
+    options: LoadOptions,
+    /// Why the GPU is not to be tried.
+    gpu_refusal: Option<String>,
+}
 
-    fn take(&mut self, chunk: &Uint8Array) -> Result<()> {
-        let (start, n) = (self.bytes.len(), chunk.length() as usize);
-        // Past what was announced, nothing is known of the total.
-        self.total = self.total.filter(|&total| total >= (start + n) as u64);
-        self.reserve(n)?;
-        self.bytes.resize(start + n, 0);
-        chunk.copy_to(&mut self.bytes[start..]);
-        if start < 4 && self.bytes.len() >= 4 {
-            gguf::check_magic(&self.bytes)?;
-        }
-        self.hasher.update(&self.bytes[start..]);
-        self.engine.answer_mail();
-        if self.engine.mail.stopped() {
-            return Err(Error::Cancelled("Loading was stopped.".into()));
-        }
-        self.progress.reached(self.bytes.len() as u64, self.total);
-        Ok(())
+/// A model all of whose tensors have been handed over.
+struct Arrived {
+    loader: Loader,
+    tokenizer: Tokenizer,
+    info: ModelInfo,
+}
+
+impl Opened {
+    /// Errors: whatever is wrong with the header; `too-large` beyond `budget`; `bad-option`.
+    pub fn new(gguf: Gguf, name: &str, options: &LoadOptions, budget: &Budget) -> Result<Self> {
+        let config = ModelConfig::from_gguf(&gguf)?;
+        let weights = Weights::from_gguf(&gguf, &config)?;
+        let context_length = context(&config, options.context_length)?;
+        let mut info = ModelInfo {
+            name: if config.name.is_empty() { name.into() } else { config.name.clone() },
+            architecture: config.architecture.name().into(),
+            quantization: gguf.commonest_type().map_or_else(String::new, |ty| ty.name().into()),
+            parameters: gguf.tensors.iter().map(|tensor| tensor.n_elements() as u64).sum(),
+            bytes: 0,
+            vocab_size: config.vocab_size as u32,
+            context_length: context_length as u32,
+            layers: config.n_layers as u32,
+            embedding: config.n_embd as u32,
+            heads: config.n_heads as u32,
+            kv_heads: config.n_kv_heads as u32,
+            backend: String::new(),
+            backend_reason: String::new(),
+            adapter: None,
+            self_test: None,
+            build: BUILD.into(),
+            threads: 1,
+            memory_bytes: 0,
+            memory_needs: Default::default(),
+            kv_bytes_per_position: 0,
+            load_ms: 0.0,
+            has_chat_template: gguf.metadata.get("tokenizer.chat_template").is_some(),
+            sha256: String::new(),
+        };
+        let plan = Plan::llama(config, weights);
+        let n_threads = options.threads.unwrap_or(MAX_THREADS) as usize;
+        let estimate = Estimate::new(&plan, &gguf.metadata, context_length, n_threads);
+        // Before the tokenizer, which takes a while, and memory.
+        let gpu_refusal = estimate.check(budget)?;
+        info.memory_needs = estimate.needs;
+        let tokenizer = Tokenizer::from_metadata(&gguf.metadata, info.vocab_size as usize)?;
+        Ok(Self { plan, tokenizer, info, options: options.clone(), gpu_refusal })
     }
 }
 
-/// Lower-case.
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// Hands each set of tensors over once it is there.
+async fn build(arrival: &RefCell<Arrival>, mail: &mail::Mail) -> Result<Arrived> {
+    // Whoever polls this has let the transfer go on just before; there is nothing else to be woken by.
+    let opened = poll_fn(|_| arrival.borrow_mut().take_opened().map_or(Poll::Pending, Poll::Ready)).await;
+    let Opened { plan, tokenizer, info, options, gpu_refusal } = opened;
+    let mut loader = Loader::new(options.backend, gpu_refusal, plan, info.context_length as usize).await;
+    for set in 0..loader.n_sets() {
+        let ids = loader.set(set).to_vec();
+        let data = poll_fn(|_| arrival.borrow_mut().hand_over(&ids).map_or(Poll::Pending, Poll::Ready)).await;
+        loader.add(set, data).await?;
+        mail.tick().await;
+    }
+    poll_fn(|_| if arrival.borrow().is_complete() { Poll::Ready(()) } else { Poll::Pending }).await;
+    Ok(Arrived { loader, tokenizer, info })
 }
 
 /// Reports a phase's bytes to the page, now and then.
-struct Progress {
+pub(super) struct Progress {
     id: u32,
     phase: LoadPhase,
     /// Bytes at the last report.
@@ -126,8 +211,14 @@ struct Progress {
 }
 
 impl Progress {
-    fn new(id: u32, phase: LoadPhase) -> Self {
+    pub(super) fn new(id: u32, phase: LoadPhase) -> Self {
         Self { id, phase, reported: 0 }
+    }
+
+    /// A phase begins, of unknown size.
+    pub(super) fn begin(&mut self, phase: LoadPhase) {
+        (self.phase, self.reported) = (phase, 0);
+        report(self.id, phase, 0, None);
     }
 
     /// Like [`reached`](Self::reached), in a phase that may be new.
@@ -143,64 +234,12 @@ impl Progress {
         }
     }
 
-    fn reached(&mut self, received: u64, total: Option<u64>) {
+    pub(super) fn reached(&mut self, received: u64, total: Option<u64>) {
         if received >= self.reported + REPORT_EVERY || Some(received) == total {
             self.reported = received;
             report(self.id, self.phase, received, total);
         }
     }
-}
-
-async fn build(
-    id: u32,
-    name: &str,
-    bytes: Vec<u8>,
-    sha256: String,
-    options: &LoadOptions,
-    start: f64,
-) -> Result<Model> {
-    let n_bytes = bytes.len() as u64;
-    let gguf = Gguf::parse(&bytes)?;
-    let config = ModelConfig::from_gguf(&gguf)?;
-    let weights = Weights::from_gguf(&gguf, &config)?;
-    let tokenizer = Tokenizer::from_metadata(&gguf.metadata, config.vocab_size)?;
-    let context_length = context(&config, options.context_length)?;
-
-    let mut info = ModelInfo {
-        name: if config.name.is_empty() { name.into() } else { config.name.clone() },
-        architecture: config.architecture.name().into(),
-        quantization: gguf.commonest_type().map_or_else(String::new, |ty| ty.name().into()),
-        parameters: gguf.tensors.iter().map(|tensor| tensor.n_elements() as u64).sum(),
-        bytes: n_bytes,
-        vocab_size: config.vocab_size as u32,
-        context_length: context_length as u32,
-        layers: config.n_layers as u32,
-        embedding: config.n_embd as u32,
-        heads: config.n_heads as u32,
-        kv_heads: config.n_kv_heads as u32,
-        backend: String::new(),
-        backend_reason: String::new(),
-        adapter: None,
-        self_test: None,
-        build: BUILD.into(),
-        threads: 1,
-        memory_bytes: 0,
-        kv_bytes_per_position: 0,
-        load_ms: 0.0,
-        has_chat_template: gguf.metadata.get("tokenizer.chat_template").is_some(),
-        sha256,
-    };
-    let plan = Plan::llama(config, weights);
-    drop(gguf);
-    let mut progress = Progress::new(id, LoadPhase::Upload);
-    let report = |stage, done, total| progress.reached_in(phase(stage), done, total);
-    let pool = threads::start(options.threads).await;
-    let backend = ChosenBackend::load(options.backend, plan, bytes, context_length, pool, report).await?;
-    describe_backend(&mut info, &backend);
-    info.kv_bytes_per_position = backend.kv_bytes_per_position() as u64;
-    info.memory_bytes = memory_bytes();
-    info.load_ms = now_ms() - start;
-    Ok(Model { backend, tokenizer, info, cached: Vec::new() })
 }
 
 /// Says in `info` what runs the model.
@@ -231,13 +270,6 @@ fn context(config: &ModelConfig, asked: Option<u32>) -> Result<usize> {
         Some(asked) if asked > 0 && asked as usize <= limit => Ok(asked as usize),
         Some(asked) => Err(Error::BadOption(format!("contextLength is {asked}; this model takes 1 to {limit}."))),
     }
-}
-
-fn check_sha256(found: &str, expected: &str) -> Result<()> {
-    if found.eq_ignore_ascii_case(expected) {
-        return Ok(());
-    }
-    Err(Error::HashMismatch(format!("The file's SHA-256 is {found}; expected {expected}.")))
 }
 
 fn report(id: u32, phase: LoadPhase, received: u64, total: Option<u64>) {

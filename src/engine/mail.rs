@@ -1,4 +1,4 @@
-//! Letters between page and engine: each a postcard-encoded message, a local file beside it.
+//! Letters between page and engine: each a postcard-encoded message, local files beside it.
 //!
 //! Invariant: what must not wait (credit, the KV switch, Stop) takes effect when it arrives, not when the engine gets to it.
 
@@ -17,7 +17,7 @@ use web_sys::{
 pub struct Letter {
     pub id: u32,
     pub command: Command,
-    pub blob: Option<Blob>,
+    pub blobs: Vec<Blob>,
 }
 
 pub struct Mail {
@@ -90,8 +90,8 @@ impl Mail {
                     self.stop.set(true);
                     self.abort.borrow().abort();
                 }
-                let blob = parts.get(1).dyn_into().ok();
-                self.queue.borrow_mut().push_back(Letter { id, command, blob });
+                let blobs = parts.iter().skip(1).filter_map(|part| part.dyn_into().ok()).collect();
+                self.queue.borrow_mut().push_back(Letter { id, command, blobs });
             }
         }
         self.wake();
@@ -118,6 +118,11 @@ impl Mail {
     /// The next letter, if there is one.
     pub fn try_next(&self) -> Option<Letter> {
         self.queue.borrow_mut().pop_front()
+    }
+
+    /// Wakes the work in progress when the next letter comes.
+    pub fn listen(&self, waker: &Waker) {
+        self.waker.set(Some(waker.clone()));
     }
 
     /// Lets everything that waits in the event loop happen.
@@ -152,6 +157,11 @@ impl Mail {
 
     pub fn stopped(&self) -> bool {
         self.stop.get()
+    }
+
+    /// Ends the download in progress, as Stop does.
+    pub fn abort(&self) {
+        self.abort.borrow().abort();
     }
 
     /// Aborted by Stop.

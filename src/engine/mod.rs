@@ -6,9 +6,12 @@
 //!
 //! Invariant: owns the model and all that it needs; never touches the DOM.
 
+mod arrival;
+mod device;
 mod load;
 mod mail;
 mod run;
+mod source;
 mod threads;
 
 use crate::backend::ChosenBackend;
@@ -58,9 +61,9 @@ impl Engine {
         }
     }
 
-    async fn handle(&mut self, Letter { id, command, blob }: Letter) {
+    async fn handle(&mut self, Letter { id, command, blobs }: Letter) {
         let event = match command {
-            Command::Load { source, options } => self.load(id, source, blob, options).await.map(Event::Loaded),
+            Command::Load { source, options } => self.load(id, source, blobs, options).await.map(Event::Loaded),
             Command::Generate { options, credit } => self.generate(id, options, credit).await.map(Event::Finished),
             Command::Logits { ids } => self.logits(id, &ids).await.map(Event::Logits),
             Command::Unload => {

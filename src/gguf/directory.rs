@@ -119,13 +119,17 @@ pub(super) fn lay_out(
                 ))
             });
         };
-        let in_file = |position: u64| usize::try_from(position).expect("positions inside a slice fit usize");
-        tensors.push(TensorInfo {
-            name: entry.name,
-            ty: entry.ty,
-            dims: entry.dims,
-            bytes: in_file(file_end - entry.n_bytes)..in_file(file_end),
-        });
+        // A file that is still coming may be longer than memory: then nothing of it past that can be computed with.
+        let in_memory = |position: u64| {
+            usize::try_from(position).map_err(|_| {
+                Error::TooLarge(format!(
+                    "`{}` ends at byte {position}; this engine has an address space of 4 GiB.",
+                    entry.name
+                ))
+            })
+        };
+        let bytes = in_memory(file_end - entry.n_bytes)?..in_memory(file_end)?;
+        tensors.push(TensorInfo { name: entry.name, ty: entry.ty, dims: entry.dims, bytes });
     }
     check_overlaps(&tensors)?;
     Ok(tensors)

@@ -11,10 +11,12 @@
 mod directory;
 mod metadata;
 mod reader;
+mod split;
 mod value;
 
 pub use directory::TensorInfo;
 pub use metadata::Metadata;
+pub use split::{SplitNo, part_names};
 pub use value::{Array, Value};
 
 use crate::error::{Error, Result, quoted};
@@ -43,24 +45,47 @@ impl Gguf {
     /// On success every tensor's bytes lie inside the file, are aligned, and overlap no other tensor's. Errors: the
     /// kinds of rows 1 to 14 in the table of refusals (`truncated` to `overlapping-tensors` in [`Error`]).
     pub fn parse(bytes: &[u8]) -> Result<Self> {
-        check_magic(bytes)?;
-        let mut reader = Reader::new(bytes);
+        Self::read(&mut Reader::new(bytes, bytes.len() as u64))
+    }
+
+    /// The same of a file that is still coming, `bytes` so far: none while the header has not come to its end. `file_bytes`: of
+    /// the whole file, where that is known; otherwise the file is taken to be long enough for all that the header says.
+    ///
+    /// What the bytes so far rule out is refused at once, with the error that the whole file would get.
+    pub fn parse_prefix(bytes: &[u8], file_bytes: Option<u64>) -> Result<Option<Self>> {
+        let file_bytes = file_bytes.unwrap_or(u64::MAX).max(bytes.len() as u64);
+        let mut reader = Reader::new(bytes, file_bytes);
+        match Self::read(&mut reader) {
+            Err(_) if reader.is_short() => Ok(None),
+            read => read.map(Some),
+        }
+    }
+
+    fn read(reader: &mut Reader) -> Result<Self> {
+        if reader.has(MAGIC.len() as u64) || !reader.is_short() {
+            check_magic(reader.rest())?;
+        }
         reader.take(MAGIC.len() as u64, "the magic number")?;
         let version = checked_version(reader.u32("the version")?)?;
         let n_tensors = checked_count(reader.u64("the tensor count")?, "tensors")?;
         let n_entries = checked_count(reader.u64("the metadata count")?, "metadata entries")?;
 
-        let metadata = counted(&mut reader, n_entries, Metadata::MIN_ENTRY_BYTES, "metadata entries", Metadata::read)?;
+        let metadata = counted(reader, n_entries, Metadata::MIN_ENTRY_BYTES, "metadata entries", Metadata::read)?;
         let alignment = alignment(&metadata)?;
-        let entries = counted(&mut reader, n_tensors, directory::MIN_ENTRY_BYTES, "tensors", directory::read)?;
+        let entries = counted(reader, n_tensors, directory::MIN_ENTRY_BYTES, "tensors", directory::read)?;
         let index = directory::index(&entries)?;
         let data_start = (reader.position() as u64).next_multiple_of(alignment);
-        let tensors = directory::lay_out(entries, data_start, alignment, bytes.len() as u64)?;
+        let tensors = directory::lay_out(entries, data_start, alignment, reader.file_bytes())?;
         Ok(Self { version, metadata, tensors, index })
     }
 
     pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
         self.index.get(name).map(|&i| &self.tensors[i])
+    }
+
+    /// Where the last tensor ends, in bytes from the start of the file.
+    pub fn data_end(&self) -> usize {
+        self.tensors.iter().map(|tensor| tensor.bytes.end).max().unwrap_or(0)
     }
 
     /// The format that takes the most bytes; none in a file without tensors.
@@ -145,7 +170,7 @@ fn counted<T>(
     what: &str,
     read: impl FnOnce(&mut Reader, u64) -> Result<T>,
 ) -> Result<T> {
-    let most = reader.remaining() as u64 / min_entry_bytes;
+    let most = reader.remaining() / min_entry_bytes;
     match read(reader, count) {
         Err(error) if count > most && !matches!(error, Error::Truncated(_)) => Err(Error::CountTooLarge(format!(
             "Found a count of {count} {what}; expected at most the {most} that the rest of the file can hold."

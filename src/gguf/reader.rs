@@ -1,4 +1,4 @@
-//! A cursor over the bytes of a file; every read is checked.
+//! A cursor over the bytes of a file, or over as many of them as have come; every read is checked.
 //!
 //! Invariant: never reads past the end, trusts no length, allocates nothing but the sentence of an error.
 
@@ -10,11 +10,20 @@ const MAX_STRING_BYTES: u64 = 128 << 20;
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     position: usize,
+    /// Of the whole file, whose beginning `bytes` is.
+    file_bytes: u64,
+    /// A read needed bytes that have not come yet.
+    is_short: bool,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, position: 0 }
+    pub(super) fn new(bytes: &'a [u8], file_bytes: u64) -> Self {
+        Self { bytes, position: 0, file_bytes, is_short: false }
+    }
+
+    /// Whether a read failed only because the rest of the file has not come yet.
+    pub(super) fn is_short(&self) -> bool {
+        self.is_short
     }
 
     /// Bytes read so far.
@@ -22,15 +31,35 @@ impl<'a> Reader<'a> {
         self.position
     }
 
-    pub(super) fn remaining(&self) -> usize {
-        self.bytes.len() - self.position
+    pub(super) fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
+    /// The bytes that have come, from here on.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.position..]
+    }
+
+    /// Bytes that the file has from here on.
+    pub(super) fn remaining(&self) -> u64 {
+        self.file_bytes - self.position as u64
+    }
+
+    /// Whether the next `n` bytes are here. If not, but the file has them, the reader is short.
+    pub(super) fn has(&mut self, n: u64) -> bool {
+        let has = n <= (self.bytes.len() - self.position) as u64;
+        self.is_short |= !has && n <= self.remaining();
+        has
     }
 
     pub(super) fn take(&mut self, n: u64, what: &str) -> Result<&'a [u8]> {
-        let rest = &self.bytes[self.position..];
-        let taken = usize::try_from(n).ok().and_then(|n| rest.get(..n)).ok_or_else(|| {
-            Error::Truncated(format!("The file ends inside {what}: found {} of {n} bytes.", rest.len()))
-        })?;
+        if !self.has(n) {
+            return Err(Error::Truncated(format!(
+                "The file ends inside {what}: found {} of {n} bytes.",
+                self.remaining()
+            )));
+        }
+        let taken = &self.bytes[self.position..][..usize::try_from(n).expect("as many bytes are in memory")];
         self.position += taken.len();
         Ok(taken)
     }

@@ -177,13 +177,13 @@ impl<'r, 'a> Decoder<'r, 'a> {
             ))
         })?;
         // Cannot wrap: the budget bounds `len`.
-        if len * T::MIN_STORED_BYTES > self.reader.remaining() as u64 {
+        if !self.reader.has(len * T::MIN_STORED_BYTES) {
             return Err(Error::Truncated(format!(
                 "The file ends inside {what}: {len} elements do not fit in the {} bytes left.",
                 self.reader.remaining()
             )));
         }
-        let mut elements = Vec::with_capacity(usize::try_from(len).expect("the bytes left hold `len` elements"));
+        let mut elements = Vec::with_capacity(usize::try_from(len).expect("the bytes here hold `len` elements"));
         for _ in 0..len {
             elements.push(T::decode(self, what)?);
         }

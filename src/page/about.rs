@@ -110,6 +110,7 @@ pub mod tests {
             build: "simd128".into(),
             threads: 1,
             memory_bytes: 200_000_000,
+            memory_needs: Default::default(),
             kv_bytes_per_position: 1,
             load_ms: 1.0,
             has_chat_template: true,

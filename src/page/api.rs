@@ -15,7 +15,7 @@ use super::run::Start;
 use crate::error::{Error, Result};
 use crate::protocol::{Command, Event};
 use futures_channel::oneshot;
-use js_sys::{Float32Array, Function, Object, Promise, Reflect};
+use js_sys::{Array, Float32Array, Function, Object, Promise, Reflect};
 use std::future::Future;
 use std::rc::Rc;
 use wasm_bindgen::{JsCast, prelude::*};
@@ -63,13 +63,26 @@ fn model_source(source: JsValue) -> Result<ModelSource> {
     if let Some(url) = source.as_string() {
         return Ok(ModelSource::Url(url));
     }
-    let bad = || Error::BadOption("`source` is neither a string nor a File nor a Blob: expected one of them.".into());
-    let blob = source.dyn_into::<Blob>().map_err(|_| bad())?;
+    let files: Vec<JsValue> = match source.dyn_into::<Array>() {
+        Ok(list) if list.length() == 0 => {
+            return Err(Error::BadOption("`source` is an empty list: expected the files of a model.".into()));
+        }
+        Ok(list) => list.iter().collect(),
+        Err(file) => vec![file],
+    };
+    files.into_iter().map(file).collect::<Result<_>>().map(ModelSource::Files)
+}
+
+fn file(file: JsValue) -> Result<(String, Blob)> {
+    let bad = || {
+        Error::BadOption("`source` is neither a string nor a File nor a Blob nor a list of these: expected one.".into())
+    };
+    let blob = file.dyn_into::<Blob>().map_err(|_| bad())?;
     // What only looks like a Blob, such as a Proxy, throws when its properties are read.
     let read = |name: &str| Reflect::get(&blob, &name.into()).map_err(|_| bad());
     read("size")?;
     let name = read("name")?.as_string().unwrap_or_else(|| "a file without a name".into());
-    Ok(ModelSource::File { name, blob })
+    Ok((name, blob))
 }
 
 async fn tokenize(app: Rc<App>, text: JsValue, js_options: JsValue) -> Result<JsValue> {

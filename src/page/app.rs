@@ -211,9 +211,12 @@ impl App {
         options: LoadOptions,
         on_progress: Option<Function>,
     ) -> Result<ModelInfo> {
-        let (source, blob) = match source {
-            ModelSource::Url(url) => (Source::Url(absolute(&url)?), None),
-            ModelSource::File { name, blob } => (Source::Blob { name }, Some(blob)),
+        let (source, blobs) = match source {
+            ModelSource::Url(url) => (Source::Url(absolute(&url)?), Vec::new()),
+            ModelSource::Files(files) => {
+                let (names, blobs) = files.into_iter().unzip();
+                (Source::Files(names), blobs)
+            }
         };
         if self.loading.borrow().is_some() {
             return Err(Error::Busy("Another model is loading: wait for it.".into()));
@@ -233,7 +236,7 @@ impl App {
             let (done, receiver) = oneshot::channel();
             let mut done = Some(done);
             let picker = Rc::clone(&self.picker);
-            self.client.open(Command::Load { source, options }, blob.as_ref(), move |event| match event {
+            self.client.open(Command::Load { source, options }, &blobs, move |event| match event {
                 Event::Progress(progress) => {
                     picker.progress(&progress);
                     if let Some(Err(thrown)) =

@@ -1,6 +1,6 @@
 //! The engine worker, as the page sees it: requests out, replies back to whoever asked.
 //!
-//! A request is a postcard-encoded [`Request`] in a `Uint8Array`, posted as the array `[bytes]` or `[bytes, blob]`; a reply is a
+//! A request is a postcard-encoded [`Request`] in a `Uint8Array`, posted as the array `[bytes, blob...]`; a reply is a
 //! `Uint8Array` with a [`Reply`]. The worker posts the string `"ready"` once it listens: a module worker loses what arrives
 //! before. When it crashes, every open request fails with `engine-failed` and the next request starts a fresh worker. A `Model`
 //! event is news for the page, whatever request it comes under: it goes to [`Client::on_model`], not to the request's listener.
@@ -92,23 +92,23 @@ impl Client {
     }
 
     /// Posts a command; its events go to `listener` until the last one. Returns the request's number.
-    pub fn open(&self, command: Command, blob: Option<&Blob>, listener: impl FnMut(Event) + 'static) -> u32 {
+    pub fn open(&self, command: Command, blobs: &[Blob], listener: impl FnMut(Event) + 'static) -> u32 {
         let id = self.inner.new_id();
         self.inner.open.borrow_mut().insert(id, Box::new(listener));
-        self.inner.post(&Request { id, command }, blob);
+        self.inner.post(&Request { id, command }, blobs);
         id
     }
 
     /// Posts a command that has no reply of its own.
     pub fn send(&self, command: Command) {
-        self.inner.post(&Request { id: self.inner.new_id(), command }, None);
+        self.inner.post(&Request { id: self.inner.new_id(), command }, &[]);
     }
 
     /// Posts a command and waits for its last event.
     pub async fn request(&self, command: Command) -> Result<Event> {
         let (sender, receiver) = oneshot::channel();
         let mut sender = Some(sender);
-        self.open(command, None, move |event| {
+        self.open(command, &[], move |event| {
             if is_last(&event)
                 && let Some(sender) = sender.take()
             {
@@ -159,14 +159,14 @@ impl Inner {
         true
     }
 
-    fn post(&self, request: &Request, blob: Option<&Blob>) {
+    fn post(&self, request: &Request, blobs: &[Blob]) {
         let encoded = postcard::to_stdvec(request).expect("plain data encodes");
         let bytes = Uint8Array::from(encoded.as_slice());
         let transfer = Array::of1(&bytes.buffer());
-        let message = match blob {
-            Some(blob) => Array::of2(&bytes, blob),
-            None => Array::of1(&bytes),
-        };
+        let message = Array::of1(&bytes);
+        for blob in blobs {
+            message.push(blob);
+        }
         let is_posted = self.ensure_worker()
             && match self.worker.borrow_mut().as_mut() {
                 Some(Connection { waiting: Some(waiting), .. }) => {

@@ -5,7 +5,8 @@
 use super::options::Value;
 use crate::error::Error;
 use crate::protocol::{
-    Diagnostics, GpuDiagnostics, LoadPhase, LoadProgress, ModelInfo, RunResult, SelfTest, StepRecord, TokenPiece,
+    Diagnostics, GpuDiagnostics, LoadPhase, LoadProgress, MemoryNeeds, ModelInfo, RunResult, SelfTest, StepRecord,
+    TokenPiece,
 };
 use js_sys::{Array, Object, Reflect, Uint8Array};
 use wasm_bindgen::{JsCast, prelude::*};
@@ -123,10 +124,21 @@ pub fn model_info(info: &ModelInfo) -> Object {
     put(&object, "adapter", info.adapter.as_ref().map_or(JsValue::NULL, JsValue::from));
     put(&object, "selfTest", info.self_test.as_ref().map_or(JsValue::NULL, |test| self_test(test).into()));
     put(&object, "memoryBytes", info.memory_bytes as f64);
+    put(&object, "memoryNeeds", memory_needs(&info.memory_needs));
     put(&object, "fromCache", false);
     put(&object, "loadMs", info.load_ms);
     put(&object, "hasChatTemplate", info.has_chat_template);
     put(&object, "sha256", &info.sha256);
+    object
+}
+
+fn memory_needs(needs: &MemoryNeeds) -> Object {
+    let object = Object::new();
+    put(&object, "weights", needs.weights as f64);
+    put(&object, "cache", needs.cache as f64);
+    put(&object, "work", needs.work as f64);
+    put(&object, "tokenizer", needs.tokenizer as f64);
+    put(&object, "gpu", needs.gpu as f64);
     object
 }
 

@@ -14,7 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use wasm_bindgen::JsCast;
 use web_sys::{
-    Blob, DragEvent, Event, File, HtmlButtonElement, HtmlElement, HtmlInputElement, HtmlProgressElement,
+    Blob, DragEvent, Event, File, FileList, HtmlButtonElement, HtmlElement, HtmlInputElement, HtmlProgressElement,
     HtmlSelectElement,
 };
 
@@ -23,7 +23,8 @@ const DEFAULT_URL: &str = "models/SmolLM2-135M-Instruct.Q4_1.gguf";
 
 pub enum ModelSource {
     Url(String),
-    File { name: String, blob: Blob },
+    /// One file, or all parts of a split model, by their names.
+    Files(Vec<(String, Blob)>),
 }
 
 impl ModelSource {
@@ -31,11 +32,13 @@ impl ModelSource {
     pub fn offered() -> Self {
         ModelSource::Url(DEFAULT_URL.into())
     }
-}
 
-impl From<File> for ModelSource {
-    fn from(file: File) -> Self {
-        ModelSource::File { name: file.name(), blob: file.unchecked_into() }
+    /// None when nothing was chosen.
+    fn chosen(files: Option<FileList>) -> Option<Self> {
+        let files = files?;
+        let file = |file: File| (file.name(), file.unchecked_into());
+        let files: Vec<(String, Blob)> = (0..files.length()).filter_map(|i| files.get(i)).map(file).collect();
+        (!files.is_empty()).then_some(ModelSource::Files(files))
     }
 }
 
@@ -90,8 +93,8 @@ impl Picker {
         });
         let (picker, chosen) = (Rc::clone(self), Rc::clone(choose));
         on(&self.file, "change", move |_: Event| {
-            if let Some(file) = picker.file.files().and_then(|files| files.get(0)) {
-                chosen(file.into());
+            if let Some(source) = ModelSource::chosen(picker.file.files()) {
+                chosen(source);
             }
             // So that the same file can be chosen again.
             picker.file.set_value("");
@@ -206,8 +209,8 @@ fn listen_for_drops(choose: Rc<impl Fn(ModelSource) + 'static>) {
         veil.set_hidden(true);
         if has_file(&event) {
             event.prevent_default();
-            if let Some(file) = event.data_transfer().and_then(|data| data.files()).and_then(|files| files.get(0)) {
-                choose(file.into());
+            if let Some(source) = ModelSource::chosen(event.data_transfer().and_then(|data| data.files())) {
+                choose(source);
             }
         }
     });

@@ -159,7 +159,7 @@ impl Runs {
             waiting: Vec::new(),
         });
         let runs = Rc::downgrade(self);
-        let id = self.client.open(Command::Generate { options, credit }, None, move |event| {
+        let id = self.client.open(Command::Generate { options, credit }, &[], move |event| {
             if let Some(runs) = runs.upgrade() {
                 runs.receive(event);
             }

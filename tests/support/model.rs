@@ -43,7 +43,7 @@ pub fn backend_on(pool: Pool, file: Vec<u8>, context_length: usize) -> nucleus::
     let gguf = Gguf::parse(&file)?;
     let config = ModelConfig::from_gguf(&gguf)?;
     let weights = Weights::from_gguf(&gguf, &config)?;
-    CpuBackend::load(Plan::llama(config, weights), file, context_length, pool, |_, _| {})
+    CpuBackend::load(Plan::llama(config, weights), &file, context_length, pool)
 }
 
 /// A GPU: a real one, or natively lavapipe and in the browser SwiftShader, which `cargo xtask test` makes sure of.

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use std::ops::Range;
 
 /// Positions are reserved in multiples of this.
-const GRANULE: usize = 256;
+pub const GRANULE: usize = 256;
 
 pub struct KvCache {
     n_layers: usize,

@@ -8,6 +8,7 @@ mod bench;
 mod dot;
 mod formats;
 mod kv;
+mod load;
 mod matmul;
 mod ops;
 mod pack;
@@ -27,6 +28,7 @@ use matmul::Panel;
 use pool::Grain;
 use weights::{Input, Matrix};
 
+pub use load::{CpuLoader, Needs};
 pub use pool::{MAX_THREADS, Pool, Team};
 
 /// Tokens that go through the model together in a prefill; also how long Stop may have to wait.
@@ -42,8 +44,6 @@ const ATTENTION_COST: usize = 4;
 pub struct CpuBackend {
     plan: Plan,
     context_length: usize,
-    /// The file, its tensors repacked.
-    file: Vec<u8>,
     matrices: Vec<Matrix>,
     cache: KvCache,
     work: Work,
@@ -73,32 +73,6 @@ struct Work {
 }
 
 impl CpuBackend {
-    /// Takes over a file whose tensors `plan` names, for up to `context_length` positions, and the threads to run it on.
-    /// `progress(done, total)` counts bytes.
-    pub fn load(
-        plan: Plan,
-        mut file: Vec<u8>,
-        context_length: usize,
-        pool: Pool,
-        mut progress: impl FnMut(u64, u64),
-    ) -> Result<Self> {
-        let total = plan.tensors.iter().map(|tensor| tensor.bytes.len() as u64).sum();
-        let mut done = 0;
-        let mut matrices = Vec::with_capacity(plan.tensors.len());
-        for (id, tensor) in plan.tensors.iter().enumerate() {
-            let multiplied = plan.ops.iter().any(|op| matches!(op, Op::MatMul { weight, .. } if *weight == id));
-            matrices.push(Matrix::new(tensor.clone(), multiplied, &mut file)?);
-            done += tensor.bytes.len() as u64;
-            progress(done, total);
-        }
-        let config = &plan.config;
-        let divisors = plan.rope_freqs.map(|id| matrices[id].vector());
-        let rope = Rope::new(config, divisors, BATCH);
-        let work = Work::new(&plan, rope, pool);
-        let cache = KvCache::new(config.n_layers, config.n_kv_heads, config.head_dim);
-        Ok(Self { context_length, file, matrices, cache, work, plan })
-    }
-
     /// Bytes that one position takes in the KV cache.
     pub fn kv_bytes_per_position(&self) -> usize {
         self.cache.bytes_per_position()
@@ -110,7 +84,7 @@ impl CpuBackend {
 
     /// One pass over at most `BATCH` tokens; `cache.len` is left alone.
     fn pass(&mut self, ids: &[u32], logits: bool) -> Result<()> {
-        let Self { plan, file, matrices, cache, work, .. } = self;
+        let Self { plan, matrices, cache, work, .. } = self;
         let config = &plan.config;
         let first = cache.len;
         let mut n = ids.len();
@@ -125,15 +99,15 @@ impl CpuBackend {
                 _ => unreachable!("n_together counts products"),
             };
             match *op {
-                Op::MatMul { x, .. } if together == 2 => work.matmul_all([0, 1].map(product), file, n, x),
-                Op::MatMul { x, .. } if together == 3 => work.matmul_all([0, 1, 2].map(product), file, n, x),
+                Op::MatMul { x, .. } if together == 2 => work.matmul_all([0, 1].map(product), n, x),
+                Op::MatMul { x, .. } if together == 3 => work.matmul_all([0, 1, 2].map(product), n, x),
                 Op::Embed { table } => {
                     for (&id, x) in ids.iter().zip(work.x.chunks_exact_mut(config.n_embd)) {
-                        matrices[table].row(file, id as usize, &mut work.panels[0], x)?;
+                        matrices[table].row(id as usize, &mut work.panels[0], x)?;
                     }
                 }
                 Op::RmsNorm { weight } => work.rms_norm(config, matrices[weight].vector(), n),
-                Op::MatMul { weight, x, out, add } => work.matmul(&matrices[weight], file, n, x, out, add)?,
+                Op::MatMul { weight, x, out, add } => work.matmul(&matrices[weight], n, x, out, add)?,
                 Op::Rope { x } => {
                     let (rows, width) = match x {
                         Slot::Q => (&mut work.q, config.q_width()),
@@ -254,7 +228,7 @@ impl Work {
         self.quantized_from = self.quantized_from.filter(|&from| from != slot);
     }
 
-    fn matmul(&mut self, matrix: &Matrix, file: &[u8], n: usize, x: Slot, out: Slot, add: bool) -> Result<()> {
+    fn matmul(&mut self, matrix: &Matrix, n: usize, x: Slot, out: Slot, add: bool) -> Result<()> {
         if matrix.is_packed() {
             self.quantize(x, n, matrix.tensor.n_cols);
         }
@@ -263,7 +237,7 @@ impl Work {
         let scratch = if add { &mut self.product[..n * matrix.tensor.n_rows] } else { &mut [] };
         let x_rows = &input_rows[..n * matrix.tensor.n_cols];
         let input = Input { n, x: x_rows, quantized: &self.quantized, pool: &mut self.pool, panels: &mut self.panels };
-        let done = matrix.matmul(file, input, &mut out_rows[..n * matrix.tensor.n_rows], add, scratch);
+        let done = matrix.matmul(input, &mut out_rows[..n * matrix.tensor.n_rows], add, scratch);
         *self.slot(x) = input_rows;
         *self.slot(out) = out_rows;
         self.forget(out);
@@ -271,13 +245,13 @@ impl Work {
     }
 
     /// Packed products of the same input.
-    fn matmul_all<const N: usize>(&mut self, products: [(&Matrix, Slot); N], file: &[u8], n: usize, x: Slot) {
+    fn matmul_all<const N: usize>(&mut self, products: [(&Matrix, Slot); N], n: usize, x: Slot) {
         self.quantize(x, n, products[0].0.tensor.n_cols);
         let mut outs = products.map(|(_, out)| std::mem::take(self.slot(out)));
         let mut values = outs.iter_mut().zip(products).map(|(out, (matrix, _))| &mut out[..n * matrix.tensor.n_rows]);
         let values = std::array::from_fn(|_| values.next().expect("one for each product"));
         let input = Input { n, x: &[], quantized: &self.quantized, pool: &mut self.pool, panels: &mut self.panels };
-        weights::multiply_packed(products.map(|(matrix, _)| matrix), file, input, values, false);
+        weights::multiply_packed(products.map(|(matrix, _)| matrix), input, values, false);
         for ((_, slot), out) in products.into_iter().zip(outs) {
             *self.slot(slot) = out;
             self.forget(slot);

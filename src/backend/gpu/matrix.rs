@@ -1,13 +1,13 @@
 //! Matrices in GPU memory: repacked row by row on their way there, split by rows where one binding cannot hold them.
 //!
-//! Invariant: never more than one megabyte of a matrix is in memory beside the file.
+//! Invariant: never more than one megabyte of a matrix is in memory beside the file's bytes.
 
 use super::device::Gpu;
 use super::layout::{self, Layout, UNIT};
 use super::shader;
 use crate::error::{Error, Result, quoted};
 use crate::model::TensorRef;
-use crate::quant::{self, GgmlType};
+use crate::quant::GgmlType;
 use wgpu::{Buffer, BufferDescriptor, BufferUsages};
 
 /// Bytes that are repacked at a time.
@@ -44,19 +44,13 @@ impl GpuMatrix {
         tensors.windows(2).all(|pair| pair[0].ty == pair[1].ty && pair[0].n_cols == pair[1].n_cols)
     }
 
-    /// Uploads tensors of one format and width.
+    /// Uploads tensors of one format and width; `data` is what the file has of each.
     ///
     /// Errors: `unsupported-quantization` for a format without a shader; `too-large` for a row larger than a binding. What the
     /// device itself refuses is caught by the caller's error scopes.
-    pub fn upload(gpu: &Gpu, file: &[u8], tensors: &[&TensorRef], order: Order) -> Result<Self> {
+    pub fn upload(gpu: &Gpu, data: &[&[u8]], tensors: &[&TensorRef], order: Order) -> Result<Self> {
         let format = tensors[0].ty;
-        let Some(layout) = Layout::of(format) else {
-            return Err(Error::UnsupportedQuantization(format!(
-                "{} is stored as {}, which has no GPU kernel.",
-                quoted(&tensors[0].name),
-                format.name()
-            )));
-        };
+        let layout = layout_of(tensors[0])?;
         let units = tensors[0].n_cols.div_ceil(UNIT);
         let (quant_bytes, extra_bytes) = layout.row_bytes(units);
         let n_rows: usize = tensors.iter().map(|tensor| tensor.n_rows).sum();
@@ -83,15 +77,37 @@ impl GpuMatrix {
             let extras = if extra_bytes == 0 { quants.clone() } else { create(extra_bytes) };
             bytes += (matrix.n_rows * (quant_bytes + extra_bytes)) as u64;
             let part = Part { matrix, quants, extras };
-            part.write(gpu, file, tensors, order);
+            part.write(gpu, data, tensors, order);
             parts.push(part);
         }
         Ok(Self { bytes, parts })
     }
 }
 
+/// How the GPU holds a tensor. Errors: `unsupported-quantization` for a format without a shader.
+fn layout_of(tensor: &TensorRef) -> Result<Layout> {
+    Layout::of(tensor.ty).ok_or_else(|| {
+        Error::UnsupportedQuantization(format!(
+            "{} is stored as {}, which has no GPU kernel.",
+            quoted(&tensor.name),
+            tensor.ty.name()
+        ))
+    })
+}
+
+/// Bytes that a tensor takes as a matrix. Errors: those of [`layout_of`].
+pub fn matrix_bytes(tensor: &TensorRef) -> Result<u64> {
+    let (quant_bytes, extra_bytes) = layout_of(tensor)?.row_bytes(tensor.n_cols.div_ceil(UNIT));
+    Ok((tensor.n_rows * (quant_bytes + extra_bytes)) as u64)
+}
+
+/// Bytes that a tensor takes as a vector.
+pub fn vector_bytes(tensor: &TensorRef) -> usize {
+    shader::stride(tensor.n_cols) * size_of::<f32>()
+}
+
 impl Part {
-    fn write(&self, gpu: &Gpu, file: &[u8], tensors: &[&TensorRef], order: Order) {
+    fn write(&self, gpu: &Gpu, data: &[&[u8]], tensors: &[&TensorRef], order: Order) {
         let shader::Matrix { format, units, n_rows, first_row } = self.matrix;
         let layout = Layout::of(format).expect("the matrix has been admitted");
         let (quant_bytes, extra_bytes) = layout.row_bytes(units);
@@ -103,7 +119,7 @@ impl Part {
             quants.fill(0);
             extras.fill(0);
             for i in 0..n {
-                let row = row_bytes(file, tensors, order, first_row + start + i);
+                let row = row_bytes(data, tensors, order, first_row + start + i);
                 let extras = &mut extras[i * extra_bytes..][..extra_bytes];
                 layout::pack_row(format, row, &mut quants[i * quant_bytes..][..quant_bytes], extras);
             }
@@ -118,7 +134,7 @@ impl Part {
 }
 
 /// The bytes of row `row` of all tensors together.
-fn row_bytes<'a>(file: &'a [u8], tensors: &[&TensorRef], order: Order, mut row: usize) -> &'a [u8] {
+fn row_bytes<'a>(data: &[&'a [u8]], tensors: &[&TensorRef], order: Order, mut row: usize) -> &'a [u8] {
     let mut index = 0;
     match order {
         Order::Alternating => (index, row) = (row % tensors.len(), row / tensors.len()),
@@ -131,14 +147,14 @@ fn row_bytes<'a>(file: &'a [u8], tensors: &[&TensorRef], order: Order, mut row: 
     }
     let tensor = tensors[index];
     let n = tensor.ty.row_bytes(tensor.n_cols);
-    &file[tensor.bytes.clone()][row * n..][..n]
+    &data[index][row * n..][..n]
 }
 
 /// Uploads a vector, padded with zeros to whole units.
-pub fn upload_vector(gpu: &Gpu, file: &[u8], tensor: &TensorRef) -> Buffer {
+pub fn upload_vector(gpu: &Gpu, data: &[u8], tensor: &TensorRef) -> Buffer {
     debug_assert!(tensor.ty == GgmlType::F32 && tensor.n_rows == 1);
-    let size = shader::stride(tensor.n_cols) * size_of::<f32>();
-    let mut values = file[tensor.bytes.clone()].to_vec();
+    let size = vector_bytes(tensor);
+    let mut values = data.to_vec();
     values.resize(size, 0);
     let buffer = gpu.device.create_buffer(&BufferDescriptor {
         label: Some(&tensor.name),
@@ -148,11 +164,4 @@ pub fn upload_vector(gpu: &Gpu, file: &[u8], tensor: &TensorRef) -> Buffer {
     });
     gpu.queue.write_buffer(&buffer, 0, &values);
     buffer
-}
-
-/// The values of a vector.
-pub fn floats(file: &[u8], tensor: &TensorRef) -> Result<Vec<f32>> {
-    let mut values = vec![0.0; tensor.n_cols];
-    quant::dequantize_row(tensor.ty, &file[tensor.bytes.clone()], &mut values)?;
-    Ok(values)
 }

@@ -6,6 +6,7 @@ mod arena;
 mod device;
 mod fuse;
 mod layout;
+mod load;
 mod matrix;
 mod pipelines;
 mod profile;
@@ -18,10 +19,11 @@ mod top;
 mod weights;
 
 pub use device::Gpu;
+pub use load::GpuLoader;
 pub use profile::KernelTime;
 
 use super::rope::Rope;
-use super::{Backend, Logits, Stage, Wanted, check_ids};
+use super::{Backend, Logits, Wanted, check_ids};
 use crate::error::{Error, Result};
 use crate::model::Plan;
 use crate::protocol::GpuDiagnostics;
@@ -58,56 +60,6 @@ pub struct GpuBackend {
 }
 
 impl GpuBackend {
-    /// Uploads the tensors that `plan` names and compiles what runs them, for up to `context_length` positions. The file is
-    /// read only.
-    ///
-    /// Errors: `backend` for a plan or a shape without a kernel, or what the device refuses; `unsupported-quantization`;
-    /// `too-large`; `device-lost`.
-    pub async fn load(
-        gpu: Rc<Gpu>,
-        plan: Plan,
-        file: &[u8],
-        context_length: usize,
-        mut progress: impl FnMut(Stage, u64, u64),
-    ) -> Result<Self> {
-        check_shapes(&plan)?;
-        let groups = fuse::fuse(&plan.ops)?;
-        let config = &plan.config;
-        let weights =
-            GpuWeights::upload(&gpu, &plan, file, &groups, |done, total| progress(Stage::Upload, done, total)).await?;
-        let scopes = gpu.scopes();
-        let arena = Arena::new(&gpu, config);
-        let kv = KvBuffers::new(&gpu, config, 1);
-        scopes.end().await?;
-        let kv = kv?;
-        let mut pipelines = Pipelines::default();
-        let buffers = Buffers { weights: &weights, arena: &arena, kv: &kv };
-        let steps = record::record(&plan, &groups, buffers);
-        let kernels = steps.all().map(|step| &step.kernel);
-        pipelines.compile(&gpu, kernels, |done, total| progress(Stage::Compile, done, total)).await?;
-        let scopes = gpu.scopes();
-        let recording = steps.map(|step| pipelines.bind(&gpu, &arena.params, step));
-        scopes.end().await?;
-        gpu.finish().await?;
-        let divisors = plan.rope_freqs.map(|id| matrix::floats(file, &plan.tensors[id])).transpose()?;
-        let rope = Rope::new(config, divisors.as_deref(), BATCH);
-        let params = vec![0; arena::params_bytes(config)];
-        Ok(Self {
-            gpu,
-            groups,
-            context_length,
-            weights,
-            arena,
-            kv,
-            kv_len: 0,
-            pipelines,
-            recording,
-            rope,
-            params,
-            plan,
-        })
-    }
-
     /// Why the device cannot be used any more, if so.
     pub fn failure(&self) -> Option<&Error> {
         self.gpu.failure()
@@ -127,18 +79,6 @@ impl GpuBackend {
         let runs = |dispatch: &&Dispatch| dispatch.groups.count(1, 1).is_some();
         diagnostics.dispatches_per_token = lists.into_iter().flatten().filter(runs).count() as u32;
     }
-}
-
-/// Shapes that the kernels are not made for.
-fn check_shapes(plan: &Plan) -> Result<()> {
-    let config = &plan.config;
-    if !config.head_dim.is_multiple_of(4) || config.head_dim > 256 {
-        return Err(Error::Backend(format!(
-            "Heads are {} wide; the GPU kernels take multiples of 4 up to 256.",
-            config.head_dim
-        )));
-    }
-    Ok(())
 }
 
 impl Backend for GpuBackend {

@@ -4,7 +4,7 @@
 
 use super::device::Gpu;
 use super::fuse::Fused;
-use super::matrix::{GpuMatrix, Order, upload_vector};
+use super::matrix::{GpuMatrix, Order, matrix_bytes, upload_vector, vector_bytes};
 use crate::error::Result;
 use crate::model::{Plan, TensorId, TensorRef};
 use std::collections::HashMap;
@@ -17,51 +17,70 @@ pub struct GpuWeights {
     pub bytes: u64,
 }
 
-impl GpuWeights {
-    /// Uploads all that `groups` use. `progress(done, total)` counts bytes of the file.
-    ///
-    /// Errors: those of [`GpuMatrix::upload`]; `device-lost`; and what the device refuses.
-    pub async fn upload(
-        gpu: &Gpu,
-        plan: &Plan,
-        file: &[u8],
-        groups: &[Fused],
-        mut progress: impl FnMut(u64, u64),
-    ) -> Result<Self> {
-        let total = plan.tensors.iter().map(|tensor| tensor.bytes.len() as u64).sum();
-        let mut done = 0;
-        let mut weights = Self { matrices: HashMap::new(), vectors: HashMap::new(), bytes: 0 };
+/// Tensors that are uploaded at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Upload {
+    Vector(TensorId),
+    /// Joined in one matrix.
+    Matrix(Vec<TensorId>, Order),
+}
+
+impl Upload {
+    /// All that `groups` use, each tensor once.
+    pub fn all(plan: &Plan, groups: &[Fused]) -> Vec<Self> {
+        let mut uploads = Vec::new();
         for group in groups {
-            let scopes = gpu.scopes();
-            let uploaded = weights.upload_group(gpu, plan, file, group);
-            scopes.end().await?;
-            gpu.check()?;
-            done += uploaded?;
-            progress(done, total);
+            let norm = norm_of(group).map(Upload::Vector);
+            let matrices = matrices_of(plan, group).into_iter().map(|(ids, order)| Upload::Matrix(ids, order));
+            for upload in norm.into_iter().chain(matrices) {
+                // The output head is often the embedding table.
+                if !uploads.contains(&upload) {
+                    uploads.push(upload);
+                }
+            }
         }
-        Ok(weights)
+        uploads
     }
 
-    /// Bytes of the file that the group took.
-    fn upload_group(&mut self, gpu: &Gpu, plan: &Plan, file: &[u8], group: &Fused) -> Result<u64> {
-        let mut done = 0;
-        if let Some(norm) = norm_of(group) {
-            let buffer = upload_vector(gpu, file, &plan.tensors[norm]);
-            self.bytes += buffer.size();
-            self.vectors.insert(norm, buffer);
-            done += plan.tensors[norm].bytes.len();
+    pub fn ids(&self) -> &[TensorId] {
+        match self {
+            Upload::Vector(id) => std::slice::from_ref(id),
+            Upload::Matrix(ids, _) => ids,
         }
-        for (ids, order) in matrices_of(plan, group) {
-            if self.matrices.contains_key(&ids) {
-                continue; // the output head is often the embedding table
+    }
+
+    /// Bytes in GPU memory. Errors: `unsupported-quantization` for a format without a shader.
+    pub fn gpu_bytes(&self, plan: &Plan) -> Result<u64> {
+        match self {
+            Upload::Vector(id) => Ok(vector_bytes(&plan.tensors[*id]) as u64),
+            Upload::Matrix(ids, _) => ids.iter().map(|&id| matrix_bytes(&plan.tensors[id])).sum(),
+        }
+    }
+}
+
+impl GpuWeights {
+    pub fn new() -> Self {
+        Self { matrices: HashMap::new(), vectors: HashMap::new(), bytes: 0 }
+    }
+
+    /// Uploads some tensors; `data` is what the file has of each.
+    ///
+    /// Errors: those of [`GpuMatrix::upload`].
+    pub fn add(&mut self, gpu: &Gpu, plan: &Plan, upload: &Upload, data: &[&[u8]]) -> Result<()> {
+        match upload {
+            Upload::Vector(id) => {
+                let buffer = upload_vector(gpu, data[0], &plan.tensors[*id]);
+                self.bytes += buffer.size();
+                self.vectors.insert(*id, buffer);
             }
-            let tensors: Vec<&TensorRef> = ids.iter().map(|&id| &plan.tensors[id]).collect();
-            let matrix = GpuMatrix::upload(gpu, file, &tensors, order)?;
-            self.bytes += matrix.bytes;
-            self.matrices.insert(ids, matrix);
-            done += tensors.iter().map(|tensor| tensor.bytes.len()).sum::<usize>();
+            Upload::Matrix(ids, order) => {
+                let tensors: Vec<&TensorRef> = ids.iter().map(|&id| &plan.tensors[id]).collect();
+                let matrix = GpuMatrix::upload(gpu, data, &tensors, *order)?;
+                self.bytes += matrix.bytes;
+                self.matrices.insert(ids.clone(), matrix);
+            }
         }
-        Ok(done as u64)
+        Ok(())
     }
 
     /// Bytes that the products of one token read.

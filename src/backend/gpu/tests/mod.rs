@@ -107,7 +107,8 @@ impl Bench {
             let (quant_bytes, extra_bytes) = Layout::of(refs[0].ty).unwrap().row_bytes(refs[0].n_cols.div_ceil(UNIT));
             self.gpu.largest_binding = (n * quant_bytes.max(extra_bytes)) as u64;
         }
-        let matrix = GpuMatrix::upload(&self.gpu, &tensors.file, &refs, order).unwrap();
+        let data: Vec<&[u8]> = refs.iter().map(|tensor| &tensors.file[tensor.bytes.clone()]).collect();
+        let matrix = GpuMatrix::upload(&self.gpu, &data, &refs, order).unwrap();
         self.gpu.largest_binding = largest;
         let n_rows: usize = refs.iter().map(|tensor| tensor.n_rows).sum();
         assert_eq!(matrix.parts.len(), rows_in_part.map_or(1, |n| n_rows.div_ceil(n)));
