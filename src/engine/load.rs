@@ -190,7 +190,7 @@ async fn build(
         has_chat_template: gguf.metadata.get("tokenizer.chat_template").is_some(),
         sha256,
     };
-    let plan = Plan::llama(config, weights);
+    let plan = Plan::new(config, weights);
     drop(gguf);
     let mut progress = Progress::new(id, LoadPhase::Upload);
     let report = |stage, done, total| progress.reached_in(phase(stage), done, total);

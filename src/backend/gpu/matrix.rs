@@ -7,7 +7,7 @@ use super::layout::{self, Layout, UNIT};
 use super::shader;
 use crate::error::{Error, Result, quoted};
 use crate::model::TensorRef;
-use crate::quant::{self, GgmlType};
+use crate::quant::GgmlType;
 use wgpu::{Buffer, BufferDescriptor, BufferUsages};
 
 /// Bytes that are repacked at a time.
@@ -134,25 +134,21 @@ fn row_bytes<'a>(file: &'a [u8], tensors: &[&TensorRef], order: Order, mut row: 
     &file[tensor.bytes.clone()][row * n..][..n]
 }
 
-/// Uploads a vector, padded with zeros to whole units.
-pub fn upload_vector(gpu: &Gpu, file: &[u8], tensor: &TensorRef) -> Buffer {
-    debug_assert!(tensor.ty == GgmlType::F32 && tensor.n_rows == 1);
-    let size = shader::stride(tensor.n_cols) * size_of::<f32>();
-    let mut values = file[tensor.bytes.clone()].to_vec();
-    values.resize(size, 0);
+/// Uploads the values of a vector, padded with zeros to whole units.
+pub fn upload_floats(gpu: &Gpu, label: &str, mut values: Vec<f32>) -> Buffer {
+    values.resize(shader::stride(values.len()), 0.0);
     let buffer = gpu.device.create_buffer(&BufferDescriptor {
-        label: Some(&tensor.name),
-        size: size as u64,
+        label: Some(label),
+        size: size_of_val(&values[..]) as u64,
         usage: BufferUsages::STORAGE | BufferUsages::COPY_DST,
         mapped_at_creation: false,
     });
-    gpu.queue.write_buffer(&buffer, 0, &values);
+    gpu.queue.write_buffer(&buffer, 0, bytemuck::cast_slice(&values));
     buffer
 }
 
 /// The values of a vector.
-pub fn floats(file: &[u8], tensor: &TensorRef) -> Result<Vec<f32>> {
-    let mut values = vec![0.0; tensor.n_cols];
-    quant::dequantize_row(tensor.ty, &file[tensor.bytes.clone()], &mut values)?;
-    Ok(values)
+pub fn floats(file: &[u8], tensor: &TensorRef) -> Vec<f32> {
+    debug_assert!(tensor.ty == GgmlType::F32 && tensor.n_rows == 1);
+    file[tensor.bytes.clone()].as_chunks().0.iter().map(|word| f32::from_le_bytes(*word)).collect()
 }

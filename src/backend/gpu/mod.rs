@@ -71,12 +71,12 @@ impl GpuBackend {
         mut progress: impl FnMut(Stage, u64, u64),
     ) -> Result<Self> {
         check_shapes(&plan)?;
-        let groups = fuse::fuse(&plan.ops)?;
+        let groups = fuse::fuse(&plan)?;
         let config = &plan.config;
         let weights =
             GpuWeights::upload(&gpu, &plan, file, &groups, |done, total| progress(Stage::Upload, done, total)).await?;
         let scopes = gpu.scopes();
-        let arena = Arena::new(&gpu, config);
+        let arena = Arena::new(&gpu, &plan);
         let kv = KvBuffers::new(&gpu, config, 1);
         scopes.end().await?;
         let kv = kv?;
@@ -89,9 +89,8 @@ impl GpuBackend {
         let recording = steps.map(|step| pipelines.bind(&gpu, &arena.params, step));
         scopes.end().await?;
         gpu.finish().await?;
-        let divisors = plan.rope_freqs.map(|id| matrix::floats(file, &plan.tensors[id])).transpose()?;
-        let rope = Rope::new(config, divisors.as_deref(), BATCH);
-        let params = vec![0; arena::params_bytes(config)];
+        let rope = Rope::new(&plan, |id| matrix::floats(file, &plan.tensors[id]), BATCH);
+        let params = vec![0; arena::params_bytes(&plan)];
         Ok(Self {
             gpu,
             groups,
