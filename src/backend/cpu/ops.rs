@@ -280,7 +280,7 @@ mod tests {
     fn glu_is_near_the_exact_one() {
         let silu = |x: f64| x / (1.0 + (-x).exp());
         let gelu = |x: f64| 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh());
-        let exact: [(Activation, fn(f64) -> f64); 2] = [(Activation::Silu, silu), (Activation::Gelu, gelu)];
+        let exact = [(Activation::Silu, silu as fn(f64) -> f64), (Activation::Gelu, gelu)];
         for (activation, exact) in exact {
             let gate: Vec<f32> = (-30..=32).map(|i| i as f32 * 0.4).collect();
             let up: Vec<f32> = (0..gate.len()).map(|i| 2.0 - i as f32 * 0.1).collect();
