@@ -13,7 +13,7 @@ const FIXTURES: [&str; 2] = ["smollm2-135m-f32.json", "smollm2-135m-q4_1.json"];
 
 #[test]
 fn logits_are_nearer_to_float32_than_llama_cpp_and_on_the_gpu_nearer_still() {
-    let cpu = all_distances(&mut default_model().backend, FIXTURES, usize::MAX);
+    let cpu = all_distances(&mut default_model().backend, FIXTURES);
     assert_eq!(cpu.iter().map(|case| case.n_tokens).collect::<Vec<_>>(), [4, 5, 7, 16, 40, 300, 700, 1500]);
     for case in &cpu {
         assert!(
@@ -27,7 +27,7 @@ fn logits_are_nearer_to_float32_than_llama_cpp_and_on_the_gpu_nearer_still() {
         assert!(case.error < 1e-3, "{} tokens: normalised mean square error {}", case.n_tokens, case.error);
     }
     let mut gpu = block_on(async { gpu_backend(&open_gpu().await, &default_file(), 2048).await }).unwrap();
-    for (gpu, cpu) in all_distances(&mut gpu, FIXTURES, usize::MAX).iter().zip(&cpu) {
+    for (gpu, cpu) in all_distances(&mut gpu, FIXTURES).iter().zip(&cpu) {
         assert!(
             gpu.ours <= cpu.ours,
             "{} tokens: {} from float32 on the GPU, {} on the CPU",
