@@ -11,6 +11,7 @@ use model::{backend, gpu_backend, open_gpu};
 use nucleus::backend::{Backend, Logits, Wanted};
 use nucleus::gguf::Gguf;
 use serde_json::Value;
+use std::rc::Rc;
 
 const INDEX: &str = include_str!("fixtures/tiny/index.json");
 
@@ -51,6 +52,7 @@ const CONTEXT: usize = 64;
 everywhere![
     cpu_logits_equal_llama_cpp_in_every_family_and_format,
     gpu_logits_equal_llama_cpp_in_every_family_and_format,
+    gpu_logits_are_the_same_where_a_binding_holds_part_of_a_matrix,
     gpu_refuses_formats_without_a_kernel_by_name,
     load_refuses_a_scale_that_is_not_finite,
     prefill_decode_and_truncation_agree,
@@ -106,6 +108,15 @@ async fn gpu_logits_equal_llama_cpp_in_every_family_and_format() {
         n += check(name, &mut gpu_backend(&gpu, file, CONTEXT).await.unwrap(), tolerance).await;
     }
     assert_eq!(n, 17 * 3);
+}
+
+/// The embedding table, which is also the output, in three bindings.
+async fn gpu_logits_are_the_same_where_a_binding_holds_part_of_a_matrix() {
+    let (name, file) = MODELS.iter().find(|(name, _)| *name == "gemma3.gguf").unwrap();
+    let mut gpu = Rc::into_inner(open_gpu().await).expect("nobody else has it");
+    gpu.largest_binding = 1 << 15;
+    assert_eq!(Gguf::parse(file).unwrap().tensor("token_embd.weight").unwrap().bytes.len(), 76_800);
+    assert_eq!(check(name, &mut gpu_backend(&Rc::new(gpu), file, CONTEXT).await.unwrap(), 1e-7).await, 3);
 }
 
 async fn gpu_refuses_formats_without_a_kernel_by_name() {
