@@ -45,7 +45,7 @@ async fn bench(arguments: &[String]) -> Result<()> {
     let (n_prompt, n_new) = (PROMPT_TOKENS / scale, NEW_TOKENS / scale);
 
     let start = now_ms();
-    let plan = Plan::llama(config, weights);
+    let plan = Plan::new(config, weights);
     let mut backend = GpuBackend::load(gpu.clone(), plan, &file, n_prompt + n_new, |_, _, _| {}).await?;
     let loaded_ms = now_ms() - start;
     let mut diagnostics = gpu.diagnostics();

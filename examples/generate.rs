@@ -134,7 +134,7 @@ fn run(arguments: Arguments) -> Result<()> {
     let tokenizer = Tokenizer::from_metadata(&gguf.metadata, config.vocab_size)?;
     drop(gguf);
     let (context_length, vocab_size) = (config.context_length, config.vocab_size);
-    let plan = Plan::llama(config, weights);
+    let plan = Plan::new(config, weights);
     let pool = Pool::start(n_threads);
     let mut backend =
         pollster::block_on(ChosenBackend::load(backend, plan, &file, context_length, pool, |_, _, _| {}))?;

@@ -2,12 +2,15 @@
 
 #[path = "support/model.rs"]
 mod model;
+#[path = "../examples/write_tiny/shape.rs"]
+mod shape;
 #[path = "support/top.rs"]
 mod top;
 
 use nucleus::backend::{Backend, Logits, Top, Wanted};
 use nucleus::protocol::SamplingOptions;
 use nucleus::sampling::Sampler;
+use shape::{Format, Shape};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -34,9 +37,16 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn a_forward_pass_allocates_nothing_once_room_is_reserved() {
-    let file = include_bytes!("fixtures/tiny/llama-q4_1.gguf").to_vec();
+    allocates_nothing(include_bytes!("fixtures/tiny/llama-q4_1.gguf").to_vec());
+    for (architecture, format) in [("qwen2", Format::Q8_0), ("qwen3", Format::Q4_0), ("gemma3", Format::Q8_0)] {
+        allocates_nothing(Shape { format, ..Shape::of(architecture) }.write());
+    }
+    assert!(ALLOCATIONS.get() > 0, "the counter counts");
+}
+
+fn allocates_nothing(file: Vec<u8>) {
     let mut backend = model::backend(file, 64).unwrap();
-    let mut logits = Logits { all: Vec::with_capacity(288), top: Top::default() };
+    let mut logits = Logits { all: Vec::with_capacity(300), top: Top::default() };
     pollster::block_on(backend.reserve_kv(64)).unwrap();
 
     let allocated = pollster::block_on(async {
@@ -48,7 +58,6 @@ fn a_forward_pass_allocates_nothing_once_room_is_reserved() {
         ALLOCATIONS.get() - before
     });
     assert_eq!(allocated, 0);
-    assert!(ALLOCATIONS.get() > 0, "the counter counts");
 }
 
 #[test]

@@ -77,11 +77,11 @@ fn names_what_it_found() {
     }
 
     for (what, parts) in [
-        ("an unknown architecture", &["`mamba`", "llama"][..]),
+        ("an unknown architecture", &["`mamba`", "llama, smollm3, qwen2, qwen3, gemma3"][..]),
         ("IQ2_XXS", &["IQ2_XXS", "blk.0.attn_q.weight"]),
         ("a transposed matrix", &["blk.0.ffn_down.weight", "[32, 64]", "[64, 32]"]),
         ("output rows too few", &["output.weight", "[32, 39]", "[32, 40]"]),
-        ("rope scaling by yarn", &["llama.rope.scaling.type", "yarn"]),
+        ("rope scaling by longrope", &["llama.rope.scaling.type", "longrope"]),
         ("no Q", &["blk.0.attn_q.weight"]),
         ("heads as a string", &["llama.attention.head_count", "string", "integer"]),
         ("two tensors in one place", &["token_embd.weight", "blk.0.attn_k.weight"]),

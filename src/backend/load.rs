@@ -72,7 +72,7 @@ impl Loader {
     pub async fn finish(self, pool: Pool, mut progress: impl FnMut(Stage, u64, u64)) -> ChosenBackend {
         let Self { cpu, gpu, mut diagnostics, sets: _, vocab_size, context_length } = self;
         let candidate = match gpu {
-            Ok(gpu) => gpu.finish(cpu.rope_divisors(), &mut progress).await.map_err(cannot_hold),
+            Ok(gpu) => gpu.finish(|id| cpu.vector(id), &mut progress).await.map_err(cannot_hold),
             Err(reason) => Err(reason),
         };
         let mut cpu = cpu.finish(pool);

@@ -175,7 +175,7 @@ impl Opened {
             has_chat_template: gguf.metadata.get("tokenizer.chat_template").is_some(),
             sha256: String::new(),
         };
-        let plan = Plan::llama(config, weights);
+        let plan = Plan::new(config, weights);
         let n_threads = options.threads.unwrap_or(MAX_THREADS) as usize;
         let estimate = Estimate::new(&plan, &gguf.metadata, context_length, n_threads);
         // Before the tokenizer, which takes a while, and memory.

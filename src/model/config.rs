@@ -2,58 +2,10 @@
 //!
 //! Invariant: reads metadata and shapes, never tensor data.
 
-use crate::error::{Error, Result, quoted};
+use super::{Architecture, RopeScaling};
+use crate::error::{Error, Result};
 use crate::gguf::{Gguf, Metadata};
 use std::ops::RangeInclusive;
-
-/// A supported model family (`general.architecture`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Architecture {
-    Llama,
-}
-
-impl Architecture {
-    const ALL: [Self; 1] = [Self::Llama];
-
-    /// As `general.architecture` spells it, which is also how its metadata keys begin.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Llama => "llama",
-        }
-    }
-
-    fn from_metadata(metadata: &Metadata) -> Result<Self> {
-        const KEY: &str = "general.architecture";
-        let supported = || Self::ALL.map(Self::name).join(", ");
-        let found = match metadata.string(KEY) {
-            Ok(Some(found)) => found,
-            Ok(None) => {
-                return Err(Error::MissingMetadata(format!(
-                    "The file has no `{KEY}`; expected one of {}.",
-                    supported()
-                )));
-            }
-            Err(error) => return Err(Error::UnsupportedArchitecture(error.to_string())),
-        };
-        Self::ALL.into_iter().find(|architecture| architecture.name() == found).ok_or_else(|| {
-            Error::UnsupportedArchitecture(format!(
-                "The model has architecture {}; supported: {}.",
-                quoted(found),
-                supported()
-            ))
-        })
-    }
-}
-
-/// How positions are stretched beyond the length the model was trained on.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum RopeScaling {
-    None,
-    /// Positions divided by `factor`.
-    Linear {
-        factor: f32,
-    },
-}
 
 /// Hyperparameters of a model, validated: none is zero, and head counts times `head_dim` fit 32 bits. The size of a
 /// matrix does too once [`Weights`](super::Weights) has found it in the file; that of a KV cache, which grows with the
@@ -77,11 +29,29 @@ pub struct ModelConfig {
     pub rope_dim: usize,
     pub rope_base: f32,
     pub rope_scaling: RopeScaling,
+    /// Every so-manyth layer is not rotated, if some are not.
+    pub unrotated_every: Option<usize>,
+    /// Layers that see the last positions only, if there are such.
+    pub window: Option<Window>,
+    /// Multiplies the rows of the embedding table.
+    pub embedding_scale: f32,
+    /// Multiplies the products of queries and keys.
+    pub attention_scale: f32,
     pub norm_eps: f32,
     /// The context the model was trained for.
     pub context_length: usize,
     /// Rows of `token_embd.weight`.
     pub vocab_size: usize,
+}
+
+/// The layers that attend to the last positions only: all but every `full_every`-th.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Window {
+    /// Positions that they see, their own included.
+    pub size: usize,
+    pub full_every: usize,
+    /// Base of their rotations, which no scaling stretches.
+    pub rope_base: f32,
 }
 
 // Far above any model that a browser can hold, and low enough that sizes formed from them fit 32 bits.
@@ -90,7 +60,8 @@ const WIDTH: RangeInclusive<usize> = 1..=1 << 16;
 const FF_WIDTH: RangeInclusive<usize> = 1..=1 << 18;
 const HEADS: RangeInclusive<usize> = 1..=1024;
 const HEAD_DIM: RangeInclusive<usize> = 1..=1024;
-const CONTEXT: RangeInclusive<usize> = 1..=1 << 24;
+const ROPE_BASE: RangeInclusive<f32> = 1.0..=1e12;
+pub(super) const CONTEXT: RangeInclusive<usize> = 1..=1 << 24;
 /// All heads together: as wide as the embedding in every known model, or a little wider.
 const HEADS_WIDTH: usize = 1 << 16;
 /// Characters of a model's name that are kept.
@@ -107,6 +78,15 @@ impl ModelConfig {
         self.n_kv_heads * self.head_dim
     }
 
+    /// The window of a layer, unless it sees all positions.
+    pub fn window_of(&self, layer: usize) -> Option<Window> {
+        self.window.filter(|window| !(layer + 1).is_multiple_of(window.full_every))
+    }
+
+    pub fn is_rotated(&self, layer: usize) -> bool {
+        self.unrotated_every.is_none_or(|every| !(layer + 1).is_multiple_of(every))
+    }
+
     /// Reads and checks the hyperparameters of a file.
     ///
     /// Errors: `unsupported-architecture`; `missing-metadata` for a key without a default; `bad-hyperparameter` for a
@@ -117,6 +97,7 @@ impl ModelConfig {
         let architecture = Architecture::from_metadata(metadata)?;
         let keys = Hyperparameters { metadata, prefix: architecture.name() };
         keys.refuse_experts()?;
+        keys.refuse_softcaps()?;
 
         let n_embd = keys.required("embedding_length", WIDTH)?;
         let n_heads = keys.required("attention.head_count", HEADS)?;
@@ -127,35 +108,44 @@ impl ModelConfig {
             )));
         }
         let head_dim = keys.head_dim(n_embd, n_heads)?;
+        let n_layers = keys.required("block_count", LAYERS)?;
+        let context_length = keys.required("context_length", CONTEXT)?;
+        let is_gemma = architecture == Architecture::Gemma3;
+        // Its largest model, known by its depth, scales by the width that heads would have had.
+        let scaled_width = if is_gemma && n_layers == 62 { n_embd / n_heads } else { head_dim };
         Ok(Self {
             architecture,
             name: metadata.string("general.name").map_err(as_bad)?.unwrap_or_default().chars().take(MAX_NAME).collect(),
-            n_layers: keys.required("block_count", LAYERS)?,
+            n_layers,
             n_embd,
             n_ff: keys.required("feed_forward_length", FF_WIDTH)?,
             n_heads,
             n_kv_heads,
             head_dim,
             rope_dim: keys.rope_dim(head_dim)?,
-            rope_base: keys.float("rope.freq_base", 1.0..=1e12)?.unwrap_or(10_000.0),
-            rope_scaling: keys.rope_scaling()?,
+            rope_base: keys.float("rope.freq_base", ROPE_BASE)?.unwrap_or(10_000.0),
+            rope_scaling: RopeScaling::read(&keys, context_length)?,
+            unrotated_every: (architecture == Architecture::SmolLm3).then_some(4),
+            window: if is_gemma { keys.window()? } else { None },
+            embedding_scale: if is_gemma { (n_embd as f32).sqrt() } else { 1.0 },
+            attention_scale: 1.0 / (scaled_width as f32).sqrt(),
             norm_eps: keys
                 .float("attention.layer_norm_rms_epsilon", f32::MIN_POSITIVE..=1.0)?
                 .ok_or_else(|| keys.missing("attention.layer_norm_rms_epsilon"))?,
-            context_length: keys.required("context_length", CONTEXT)?,
+            context_length,
             vocab_size: keys.vocab_size(gguf)?,
         })
     }
 }
 
 /// The keys of one architecture, read by the part of their name after its prefix.
-struct Hyperparameters<'a> {
-    metadata: &'a Metadata,
+pub(super) struct Hyperparameters<'a> {
+    pub metadata: &'a Metadata,
     prefix: &'static str,
 }
 
 impl Hyperparameters<'_> {
-    fn key(&self, suffix: &str) -> String {
+    pub fn key(&self, suffix: &str) -> String {
         format!("{}.{suffix}", self.prefix)
     }
 
@@ -167,7 +157,7 @@ impl Hyperparameters<'_> {
         self.integer(suffix, range)?.ok_or_else(|| self.missing(suffix))
     }
 
-    fn integer(&self, suffix: &str, range: RangeInclusive<usize>) -> Result<Option<usize>> {
+    pub fn integer(&self, suffix: &str, range: RangeInclusive<usize>) -> Result<Option<usize>> {
         let key = self.key(suffix);
         let Some(found) = self.metadata.unsigned(&key).map_err(as_bad)? else { return Ok(None) };
         match usize::try_from(found) {
@@ -177,7 +167,7 @@ impl Hyperparameters<'_> {
     }
 
     /// NaN lies in no range.
-    fn float(&self, suffix: &str, range: RangeInclusive<f32>) -> Result<Option<f32>> {
+    pub fn float(&self, suffix: &str, range: RangeInclusive<f32>) -> Result<Option<f32>> {
         let key = self.key(suffix);
         let Some(found) = self.metadata.float(&key).map_err(as_bad)? else { return Ok(None) };
         let value = found as f32;
@@ -226,29 +216,14 @@ impl Hyperparameters<'_> {
         }
     }
 
-    /// As llama.cpp reads it: no type means linear, and a factor of 0 or none at all means no scaling.
-    fn rope_scaling(&self) -> Result<RopeScaling> {
-        let key = self.key("rope.scaling.type");
-        match self.metadata.string(&key).map_err(as_bad)? {
-            Some("none") => return Ok(RopeScaling::None),
-            Some("linear") | None => {}
-            Some(other) => {
-                return Err(bad(format!(
-                    "`{key}` is {}, which is not supported; expected none or linear.",
-                    quoted(other)
-                )));
-            }
-        }
-        const FACTOR: RangeInclusive<f32> = 0.0..=1e6;
-        let factor = match self.float("rope.scaling.factor", FACTOR)? {
-            Some(factor) => Some(factor),
-            // Its name in older files.
-            None => self.float("rope.scale_linear", FACTOR)?,
+    /// Files do not name the rhythm of the layers nor, as a rule, the base of their rotations: both are Gemma 3's own.
+    fn window(&self) -> Result<Option<Window>> {
+        let Some(size) = self.integer("attention.sliding_window", 0..=*CONTEXT.end())?.filter(|&size| size > 0) else {
+            return Ok(None);
         };
-        Ok(match factor {
-            None | Some(0.0 | 1.0) => RopeScaling::None,
-            Some(factor) => RopeScaling::Linear { factor },
-        })
+        let full_every = self.integer("attention.sliding_window_pattern", LAYERS)?.unwrap_or(6);
+        let rope_base = self.float("rope.freq_base_swa", ROPE_BASE)?.unwrap_or(10_000.0);
+        Ok(Some(Window { size, full_every, rope_base }))
     }
 
     /// Mixture-of-experts models share the name of the dense architecture.
@@ -258,6 +233,19 @@ impl Hyperparameters<'_> {
             None | Some(0) => Ok(()),
             Some(n) => Err(bad(format!("`{}` is {n}; expected a model without experts.", self.key(SUFFIX)))),
         }
+    }
+
+    /// Bounds on scores and logits, which no supported family has.
+    fn refuse_softcaps(&self) -> Result<()> {
+        for suffix in ["attn_logit_softcapping", "final_logit_softcapping"] {
+            match self.metadata.float(&self.key(suffix)).map_err(as_bad)? {
+                None | Some(0.0) => {}
+                Some(cap) => {
+                    return Err(bad(format!("`{}` is {cap}; expected a model without it.", self.key(suffix))));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn vocab_size(&self, gguf: &Gguf) -> Result<usize> {
@@ -277,11 +265,11 @@ impl Hyperparameters<'_> {
     }
 }
 
-fn bad(sentence: String) -> Error {
+pub(super) fn bad(sentence: String) -> Error {
     Error::BadHyperparameter(sentence)
 }
 
 /// A wrong type or sign, seen as what it means here.
-fn as_bad(error: Error) -> Error {
+pub(super) fn as_bad(error: Error) -> Error {
     Error::BadHyperparameter(error.to_string())
 }

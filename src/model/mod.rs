@@ -2,10 +2,14 @@
 //!
 //! Invariant: pure data. Names no backend, reads no tensor bytes.
 
+mod architecture;
 mod config;
 mod plan;
+mod rope_scaling;
 mod weights;
 
-pub use config::{Architecture, ModelConfig, RopeScaling};
-pub use plan::{Op, Plan, Slot, TensorId};
+pub use architecture::{Activation, Architecture, Pairing};
+pub use config::{ModelConfig, Window};
+pub use plan::{Op, Plan, Rotation, RotationId, Slot, TensorId};
+pub use rope_scaling::{RopeScaling, Yarn};
 pub use weights::{LayerWeights, TensorRef, Weights};

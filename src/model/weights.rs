@@ -2,7 +2,7 @@
 //!
 //! Invariant: holds places in the file, never tensor data.
 
-use super::ModelConfig;
+use super::{Architecture, ModelConfig};
 use crate::error::{Error, Result};
 use crate::gguf::{Gguf, TensorInfo};
 use crate::quant::GgmlType;
@@ -24,16 +24,21 @@ pub struct TensorRef {
 pub struct LayerWeights {
     /// F32 `[1, n_embd]`
     pub attn_norm: TensorRef,
-    /// `[n_heads * head_dim, n_embd]`. The rows of a head are ordered for interleaved rotation, as llama.cpp's
-    /// converter leaves them: values `2i` and `2i + 1` of a head form pair `i` (not `i` and `i + rope_dim / 2`, as in
-    /// the original checkpoint on Hugging Face).
+    /// `[n_heads * head_dim, n_embd]`. Which rows of a head are rotated together is the family's
+    /// [`Pairing`](super::Pairing).
     pub attn_q: TensorRef,
     /// `[n_kv_heads * head_dim, n_embd]`, ordered as `attn_q`.
     pub attn_k: TensorRef,
     /// `[n_kv_heads * head_dim, n_embd]`
     pub attn_v: TensorRef,
+    /// Biases of Q, K and V: F32 `[1, width]` each.
+    pub qkv_bias: Option<[TensorRef; 3]>,
+    /// Norms of the heads of Q and of K: F32 `[1, head_dim]` each.
+    pub head_norms: Option<[TensorRef; 2]>,
     /// `[n_embd, n_heads * head_dim]`
     pub attn_output: TensorRef,
+    /// F32 `[1, n_embd]`: of what attention adds.
+    pub attn_post_norm: Option<TensorRef>,
     /// F32 `[1, n_embd]`
     pub ffn_norm: TensorRef,
     /// `[n_ff, n_embd]`
@@ -42,6 +47,8 @@ pub struct LayerWeights {
     pub ffn_up: TensorRef,
     /// `[n_embd, n_ff]`
     pub ffn_down: TensorRef,
+    /// F32 `[1, n_embd]`: of what the feed-forward layer adds.
+    pub ffn_post_norm: Option<TensorRef>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -84,21 +91,36 @@ struct Roles<'a> {
 
 impl Roles<'_> {
     fn layer(&self, i: usize, config: &ModelConfig) -> Result<LayerWeights> {
-        let &ModelConfig { n_embd, n_ff, .. } = config;
+        let &ModelConfig { architecture, n_embd, n_ff, head_dim, .. } = config;
         let q_dim = config.q_width();
         let kv_dim = config.kv_width();
         let matrix = |role: &str, n_rows, n_cols| self.matrix(&format!("blk.{i}.{role}.weight"), n_rows, n_cols);
         let norm = |role: &str| self.vector(&format!("blk.{i}.{role}.weight"), n_embd);
+        let bias = |role: &str, n| self.vector(&format!("blk.{i}.{role}.bias"), n);
+        let head_norm = |role: &str| self.vector(&format!("blk.{i}.{role}.weight"), head_dim);
+        let has_post_norms = architecture.has_post_norms();
         Ok(LayerWeights {
             attn_norm: norm("attn_norm")?,
             attn_q: matrix("attn_q", q_dim, n_embd)?,
             attn_k: matrix("attn_k", kv_dim, n_embd)?,
             attn_v: matrix("attn_v", kv_dim, n_embd)?,
+            qkv_bias: if architecture.has_qkv_bias() {
+                Some([bias("attn_q", q_dim)?, bias("attn_k", kv_dim)?, bias("attn_v", kv_dim)?])
+            } else {
+                None
+            },
+            head_norms: if architecture.has_head_norms() {
+                Some([head_norm("attn_q_norm")?, head_norm("attn_k_norm")?])
+            } else {
+                None
+            },
             attn_output: matrix("attn_output", n_embd, q_dim)?,
+            attn_post_norm: has_post_norms.then(|| norm("post_attention_norm")).transpose()?,
             ffn_norm: norm("ffn_norm")?,
             ffn_gate: matrix("ffn_gate", n_ff, n_embd)?,
             ffn_up: matrix("ffn_up", n_ff, n_embd)?,
             ffn_down: matrix("ffn_down", n_embd, n_ff)?,
+            ffn_post_norm: has_post_norms.then(|| norm("post_ffw_norm")).transpose()?,
         })
     }
 
@@ -153,7 +175,8 @@ impl Roles<'_> {
                 )));
             }
             let role = in_layer.map_or(name.as_str(), |(_, role)| role);
-            if role.ends_with(".bias") || UNSUPPORTED_ROLES.contains(&role) {
+            let is_computed = in_layer.is_some() && is_optional_role(config.architecture, role);
+            if !is_computed && (role.ends_with(".bias") || UNSUPPORTED_ROLES.contains(&role)) {
                 return Err(Error::UnsupportedArchitecture(format!(
                     "Found the tensor `{}`; expected a {} model without it.",
                     name.escape_debug(),
@@ -162,6 +185,16 @@ impl Roles<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether a family computes with what others do not have.
+fn is_optional_role(architecture: Architecture, role: &str) -> bool {
+    match role {
+        "attn_q.bias" | "attn_k.bias" | "attn_v.bias" => architecture.has_qkv_bias(),
+        "attn_q_norm.weight" | "attn_k_norm.weight" => architecture.has_head_norms(),
+        "post_attention_norm.weight" | "post_ffw_norm.weight" => architecture.has_post_norms(),
+        _ => false,
     }
 }
 

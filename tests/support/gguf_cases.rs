@@ -184,7 +184,11 @@ pub const REFUSED: &[Case] = &[
     case(17, "rope base inf", "bad-hyperparameter", |f| f.set_f32(ROPE_BASE, f32::INFINITY)),
     case(17, "an odd number of rotated values", "bad-hyperparameter", |f| f.set_u32(ROPE_DIM, 7)),
     case(17, "more rotated values than a head has", "bad-hyperparameter", |f| f.set_u32(ROPE_DIM, 16)),
-    case(17, "rope scaling by yarn", "bad-hyperparameter", |f| f.set_string(SCALING, "yarn")),
+    case(17, "rope scaling by longrope", "bad-hyperparameter", |f| f.set_string(SCALING, "longrope")),
+    case(17, "yarn of no context", "bad-hyperparameter", |f| { yarn(f); f.set_u32("llama.rope.scaling.original_context_length", 0) }),
+    case(17, "yarn with a ramp of half strength", "bad-hyperparameter", |f| { yarn(f); f.set_f32("llama.rope.scaling.yarn_ext_factor", 0.5) }),
+    case(17, "yarn with a beta of NaN", "bad-hyperparameter", |f| { yarn(f); f.set_f32("llama.rope.scaling.yarn_beta_fast", f32::NAN) }),
+    case(17, "a cap on the logits", "bad-hyperparameter", |f| f.set_f32("llama.final_logit_softcapping", 30.0)),
     case(17, "rope scaling by NaN", "bad-hyperparameter", |f| { f.set_string(SCALING, "linear"); f.set_f32(FACTOR, f32::NAN) }),
     case(17, "rope scaling by -4, under its old key", "bad-hyperparameter", |f| f.set_f32("llama.rope.scale_linear", -4.0)),
     case(17, "a mixture of experts", "bad-hyperparameter", |f| f.set_u32("llama.expert_count", 8)),
@@ -228,6 +232,8 @@ pub const SOUND: &[(&str, Edit)] = &[
     ("arrays nested 4 deep", |f| f.set("test", ty::ARRAY, nested(4))),
     ("an empty array", |f| f.set("test", ty::ARRAY, array(ty::STRING, 0, []))),
     ("rope scaling none", |f| f.set_string(SCALING, "none")),
+    ("rope scaling by yarn", yarn),
+    ("a cap of 0 on the logits, which is none", |f| f.set_f32("llama.final_logit_softcapping", 0.0)),
     ("a tensor of no role", |f| f.push_f32_tensor("blk.0.attn_rot_embd.weight", &[3])),
     ("a norm with a second dimension of 1", |f| f.tensor(NORM).dims = vec![32, 1]),
     ("no output, which ties it to the embedding", |f| f.remove_tensor(OUTPUT)),
@@ -238,6 +244,11 @@ pub const SOUND: &[(&str, Edit)] = &[
         f.tensors[at - 1].n_bytes += f.tensors.remove(at).n_bytes;
     }),
 ];
+
+fn yarn(file: &mut GgufFile) {
+    file.set_string(SCALING, "yarn");
+    file.set_f32(FACTOR, 4.0);
+}
 
 fn name_length(file: &mut GgufFile, length: Length) {
     file.entry("general.name").value = Payload::Text(Text { length, bytes: b"tiny".to_vec() });

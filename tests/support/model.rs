@@ -43,7 +43,7 @@ pub fn backend_on(pool: Pool, file: Vec<u8>, context_length: usize) -> nucleus::
     let gguf = Gguf::parse(&file)?;
     let config = ModelConfig::from_gguf(&gguf)?;
     let weights = Weights::from_gguf(&gguf, &config)?;
-    CpuBackend::load(Plan::llama(config, weights), &file, context_length, pool)
+    CpuBackend::load(Plan::new(config, weights), &file, context_length, pool)
 }
 
 /// A GPU: a real one, or natively lavapipe and in the browser SwiftShader, which `cargo xtask test` makes sure of.
@@ -55,7 +55,7 @@ pub async fn gpu_backend(gpu: &Rc<Gpu>, file: &[u8], context_length: usize) -> n
     let gguf = Gguf::parse(file)?;
     let config = ModelConfig::from_gguf(&gguf)?;
     let weights = Weights::from_gguf(&gguf, &config)?;
-    GpuBackend::load(gpu.clone(), Plan::llama(config, weights), file, context_length, |_, _, _| {}).await
+    GpuBackend::load(gpu.clone(), Plan::new(config, weights), file, context_length, |_, _, _| {}).await
 }
 
 pub fn fixture(name: &str) -> Value {

@@ -4,6 +4,7 @@
 
 mod bench;
 mod dist;
+mod gemma;
 mod model;
 mod serve;
 mod test;
@@ -21,6 +22,7 @@ cargo xtask bench cpu [OPTION] measure the CPU engine in the browser: kernels, a
 cargo xtask bench gpu [MODEL]  measure the GPU engine natively, by default on the default model
 cargo xtask dist               build dist/, a folder that any static host can serve
 cargo xtask model [FORMAT]     get the default model into www/models/, or make it there in another format (Q8_0, Q4_K_M)
+cargo xtask model gemma        get Gemma 3 270M, which some tests run on where it is there
 Tools that are missing are installed, after a line that says which and why.";
 
 fn main() -> ExitCode {
@@ -42,6 +44,7 @@ fn dispatch() -> Result<()> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["model"] => model::ensure(),
+        ["model", "gemma"] => gemma::ensure(),
         ["model", format] => model::ensure_format(format).map(drop),
         ["bench", "cpu", ref options @ ..] => bench::cpu::measure(options),
         ["bench", "gpu"] => bench::gpu(None),

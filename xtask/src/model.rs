@@ -81,7 +81,7 @@ fn download(scratch: &Path) -> Result<PathBuf> {
 }
 
 /// A Python that has pip; apt-get installs it where there is none and that is possible.
-fn python_with_pip() -> Result<&'static str> {
+pub fn python_with_pip() -> Result<&'static str> {
     let find = || {
         ["python3", "python"]
             .into_iter()
@@ -108,7 +108,7 @@ fn install(copy: &Path, path: &Path) -> Result<()> {
 }
 
 /// Copies `from` into `to` and returns the SHA-256 of what passed, in hexadecimal.
-fn sha256(from: &mut impl Read, to: &mut impl Write) -> io::Result<String> {
+pub fn sha256(from: &mut impl Read, to: &mut impl Write) -> io::Result<String> {
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 16];
     loop {

@@ -44,14 +44,14 @@ impl CpuLoader {
         Ok(())
     }
 
-    /// The divisors of the rotation frequencies, if the model has them.
-    pub fn rope_divisors(&self) -> Option<&[f32]> {
-        self.plan.rope_freqs.map(|id| self.matrices[id].as_ref().expect("every tensor has been added").vector())
+    /// The values of a vector that has been added.
+    pub fn vector(&self, id: TensorId) -> Vec<f32> {
+        self.matrices[id].as_ref().expect("every tensor has been added").vector().to_vec()
     }
 
     /// The model, once every tensor has been added, and the threads to run it on.
     pub fn finish(self, pool: Pool) -> CpuBackend {
-        let rope = Rope::new(&self.plan.config, self.rope_divisors(), BATCH);
+        let rope = Rope::new(&self.plan, |id| self.vector(id), BATCH);
         let Self { plan, context_length, matrices } = self;
         let matrices = matrices.into_iter().map(|matrix| matrix.expect("every tensor has been added")).collect();
         let work = Work::new(&plan, rope, pool);

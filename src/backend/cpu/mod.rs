@@ -21,7 +21,7 @@ mod widths;
 use super::rope::Rope;
 use super::{Backend, Logits, Wanted, check_ids};
 use crate::error::Result;
-use crate::model::{ModelConfig, Op, Plan, Slot};
+use crate::model::{Activation, ModelConfig, Op, Plan, Slot};
 use activations::Activations;
 use kv::KvCache;
 use matmul::Panel;
@@ -36,7 +36,7 @@ pub const BATCH: usize = 32;
 
 /// What a value costs, in the multiply-adds of a quantized product.
 const NORM_COST: usize = 8;
-const SWIGLU_COST: usize = 16;
+const GLU_COST: usize = 16;
 /// For each position.
 const ATTENTION_COST: usize = 4;
 
@@ -59,6 +59,7 @@ struct Work {
     k: Vec<f32>,
     v: Vec<f32>,
     attn: Vec<f32>,
+    delta: Vec<f32>,
     gate: Vec<f32>,
     up: Vec<f32>,
     /// One row.
@@ -101,20 +102,24 @@ impl CpuBackend {
             match *op {
                 Op::MatMul { x, .. } if together == 2 => work.matmul_all([0, 1].map(product), n, x),
                 Op::MatMul { x, .. } if together == 3 => work.matmul_all([0, 1, 2].map(product), n, x),
-                Op::Embed { table } => {
+                Op::Embed { table, scale } => {
                     for (&id, x) in ids.iter().zip(work.x.chunks_exact_mut(config.n_embd)) {
                         matrices[table].row(id as usize, &mut work.panels[0], x)?;
+                        x.iter_mut().for_each(|x| *x *= scale);
                     }
                 }
                 Op::RmsNorm { weight } => work.rms_norm(config, matrices[weight].vector(), n),
+                Op::AddNorm { weight } => work.add_norm(config, matrices[weight].vector(), n),
                 Op::MatMul { weight, x, out, add } => work.matmul(&matrices[weight], n, x, out, add)?,
-                Op::Rope { x } => {
-                    let (rows, width) = match x {
-                        Slot::Q => (&mut work.q, config.q_width()),
-                        _ => (&mut work.k, config.kv_width()),
-                    };
-                    for (token, row) in rows.chunks_exact_mut(width).take(n).enumerate() {
-                        ops::rotate(work.rope.turns_at(token), config.head_dim, row);
+                Op::AddBias { x, bias } => ops::add_bias(work.heads(x, config, n).0, matrices[bias].vector()),
+                Op::HeadNorm { x, weight } => {
+                    ops::head_norm(work.heads(x, config, n).0, matrices[weight].vector(), config.norm_eps);
+                }
+                Op::Rope { x, rotation } => {
+                    let (rows, rope) = work.heads(x, config, n);
+                    let pairing = config.architecture.pairing();
+                    for (token, row) in rows.chunks_exact_mut(rows.len() / n).enumerate() {
+                        ops::rotate(rope.turns_at(token, rotation), pairing, config.head_dim, row);
                     }
                 }
                 Op::StoreKv { layer } => {
@@ -133,8 +138,8 @@ impl CpuBackend {
                     from = first + n - 1;
                     n = 1;
                 }
-                Op::Attention { layer } => work.attention(config, cache, layer, from, n),
-                Op::SwiGlu => work.swiglu(config.n_ff, n),
+                Op::Attention { layer, window } => work.attention(config, cache, layer, window, from, n),
+                Op::Glu { activation } => work.glu(activation, config.n_ff, n),
             }
             ops = &ops[together..];
         }
@@ -212,6 +217,7 @@ impl Work {
             k: rows(kv_width),
             v: rows(kv_width),
             attn: rows(q_width),
+            delta: rows(config.n_embd),
             gate: rows(config.n_ff),
             up: rows(config.n_ff),
             logits: vec![0.0; config.vocab_size],
@@ -279,12 +285,42 @@ impl Work {
         self.forget(Slot::Normed);
     }
 
+    fn add_norm(&mut self, config: &ModelConfig, weight: &[f32], n: usize) {
+        let (width, delta) = (config.n_embd, &self.delta);
+        let grain = Grain { columns: width, cost: NORM_COST * width };
+        let x = &mut self.x[..n * width];
+        self.pool.split(x, n * width, grain, &mut [(); MAX_THREADS], |range, mut x, ()| {
+            let rows = delta[range].chunks_exact(width).zip(x.row(0).chunks_exact_mut(width));
+            rows.for_each(|(delta, x)| ops::add_norm(delta, weight, config.norm_eps, x));
+        });
+        self.forget(Slot::X);
+    }
+
+    /// `n` rows of Q, K or V, and how they are rotated.
+    fn heads(&mut self, x: Slot, config: &ModelConfig, n: usize) -> (&mut [f32], &Rope) {
+        match x {
+            Slot::Q => (&mut self.q[..n * config.q_width()], &self.rope),
+            Slot::K => (&mut self.k[..n * config.kv_width()], &self.rope),
+            Slot::V => (&mut self.v[..n * config.kv_width()], &self.rope),
+            _ => unreachable!("only Q, K and V are made of heads"),
+        }
+    }
+
     /// For `n` positions from `from` on.
-    fn attention(&mut self, config: &ModelConfig, cache: &KvCache, layer: usize, from: usize, n: usize) {
+    fn attention(
+        &mut self,
+        config: &ModelConfig,
+        cache: &KvCache,
+        layer: usize,
+        window: Option<usize>,
+        from: usize,
+        n: usize,
+    ) {
         let (head_dim, n_kv_heads, q) = (config.head_dim, config.n_kv_heads, &self.q);
         // The heads that share keys and values stay together.
         let columns = config.n_heads / n_kv_heads * head_dim;
-        let grain = Grain { columns, cost: ATTENTION_COST * columns * (from + n) };
+        let window = window.unwrap_or(usize::MAX);
+        let grain = Grain { columns, cost: ATTENTION_COST * columns * window.min(from + n) };
         let len = n * config.q_width();
         self.pool.split(&mut self.attn[..len], len, grain, &mut self.scores, |range, mut out, scores| {
             let first = range.start / columns;
@@ -292,17 +328,19 @@ impl Work {
             for (i, (q, out)) in (first..).zip(groups) {
                 let (token, kv_head) = (i / n_kv_heads, i % n_kv_heads);
                 let (keys, values) = (cache.keys(layer, kv_head), cache.values(layer, kv_head));
-                ops::attention(keys, values, from + token + 1, head_dim, q, out, scores);
+                let end = from + token + 1;
+                let view = ops::View { seen: end.saturating_sub(window)..end, head_dim, scale: config.attention_scale };
+                ops::attention(keys, values, &view, q, out, scores);
             }
         });
         self.forget(Slot::Attn);
     }
 
-    fn swiglu(&mut self, n_ff: usize, n: usize) {
+    fn glu(&mut self, activation: Activation, n_ff: usize, n: usize) {
         let up = &self.up;
-        let grain = Grain { columns: n_ff, cost: SWIGLU_COST * n_ff };
+        let grain = Grain { columns: n_ff, cost: GLU_COST * n_ff };
         self.pool.split(&mut self.gate[..n * n_ff], n * n_ff, grain, &mut [(); MAX_THREADS], |range, mut gate, ()| {
-            ops::swiglu(gate.row(0), &up[range]);
+            ops::glu(activation, gate.row(0), &up[range]);
         });
         self.forget(Slot::Gate);
     }
@@ -315,6 +353,7 @@ impl Work {
             Slot::K => &mut self.k,
             Slot::V => &mut self.v,
             Slot::Attn => &mut self.attn,
+            Slot::Delta => &mut self.delta,
             Slot::Gate => &mut self.gate,
             Slot::Up => &mut self.up,
             Slot::Logits => &mut self.logits,

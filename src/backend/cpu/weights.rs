@@ -44,7 +44,7 @@ impl Use {
     pub fn of(plan: &Plan, id: TensorId) -> Self {
         Self {
             is_multiplied: plan.ops.iter().any(|op| matches!(op, Op::MatMul { weight, .. } if *weight == id)),
-            is_looked_up: plan.ops.iter().any(|op| matches!(op, Op::Embed { table } if *table == id)),
+            is_looked_up: plan.ops.iter().any(|op| matches!(op, Op::Embed { table, .. } if *table == id)),
         }
     }
 }

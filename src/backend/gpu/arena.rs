@@ -6,7 +6,7 @@ use super::device::Gpu;
 use super::shader::stride;
 use super::{BATCH, MAX_SPLITS, top};
 use crate::error::{Error, Result};
-use crate::model::ModelConfig;
+use crate::model::{ModelConfig, Plan};
 use wgpu::{Buffer, BufferDescriptor, BufferUsages};
 
 /// Positions of the cache are reserved in multiples of this.
@@ -21,6 +21,10 @@ pub struct Arena {
     /// `[token][stride(n_heads * head_dim)]`
     pub q: Buffer,
     pub attn: Buffer,
+    /// `[token][stride((n_heads + 2 * n_kv_heads) * head_dim)]`: products that become Q, K and V in a step of their own.
+    pub qkv: Buffer,
+    /// `[token][stride(n_embd)]`: what is added to `x` once normalised.
+    pub delta: Buffer,
     /// `[token][stride(n_ff)]`
     pub gate: Buffer,
     /// `[vocab_size]`
@@ -43,7 +47,8 @@ pub struct KvBuffers {
 }
 
 impl Arena {
-    pub fn new(gpu: &Gpu, config: &ModelConfig) -> Self {
+    pub fn new(gpu: &Gpu, plan: &Plan) -> Self {
+        let config = &plan.config;
         const READ: BufferUsages = BufferUsages::MAP_READ.union(BufferUsages::COPY_DST);
         let matrix = |label, width: usize| storage(gpu, label, (BATCH * stride(width) * size_of::<f32>()) as u64);
         let copy = |label, size: usize| {
@@ -56,11 +61,13 @@ impl Arena {
         };
         let logits_bytes = config.vocab_size * size_of::<f32>();
         Self {
-            params: storage(gpu, "params", params_bytes(config) as u64),
+            params: storage(gpu, "params", params_bytes(plan) as u64),
             x: matrix("x", config.n_embd),
             normed: matrix("normed", config.n_embd),
             q: matrix("q", config.q_width()),
             attn: matrix("attn", config.q_width()),
+            qkv: matrix("qkv", config.q_width() + 2 * config.kv_width()),
+            delta: matrix("delta", config.n_embd),
             gate: matrix("gate", config.n_ff),
             logits: storage(gpu, "logits", logits_bytes as u64),
             splits: storage(
@@ -77,11 +84,11 @@ impl Arena {
 
     /// Bytes of all buffers.
     pub fn bytes(&self) -> u64 {
-        let Self { params, x, normed, q, attn, gate, logits, splits, top, histogram, top_copy, logits_copy } = self;
-        [params, x, normed, q, attn, gate, logits, splits, top, histogram, top_copy, logits_copy]
-            .map(Buffer::size)
-            .iter()
-            .sum()
+        let Self { params, x, normed, q, attn, qkv, delta, gate, logits, .. } = self;
+        let Self { splits, top, histogram, top_copy, logits_copy, .. } = self;
+        let working = [params, x, normed, q, attn, qkv, delta, gate, logits];
+        let others = [splits, top, histogram, top_copy, logits_copy];
+        working.into_iter().chain(others).map(Buffer::size).sum()
     }
 }
 
@@ -121,8 +128,9 @@ impl KvBuffers {
 }
 
 /// Bytes of the parameters: four words, the ids, the rotations.
-pub fn params_bytes(config: &ModelConfig) -> usize {
-    16 + BATCH * size_of::<u32>() + BATCH * config.rope_dim / 2 * 2 * size_of::<f32>()
+pub fn params_bytes(plan: &Plan) -> usize {
+    let turns = plan.rotations.len() * plan.config.rope_dim / 2;
+    16 + BATCH * size_of::<u32>() + BATCH * turns * size_of::<[f32; 2]>()
 }
 
 fn storage(gpu: &Gpu, label: &str, size: u64) -> Buffer {

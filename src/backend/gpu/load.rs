@@ -5,6 +5,7 @@
 use super::arena::{self, Arena, KvBuffers};
 use super::device::Gpu;
 use super::fuse::{self, Fused};
+use super::matrix::floats;
 use super::pipelines::Pipelines;
 use super::record::{self, Buffers};
 use super::weights::{GpuWeights, Upload};
@@ -12,7 +13,6 @@ use super::{BATCH, GpuBackend, Rope};
 use crate::backend::Stage;
 use crate::error::{Error, Result};
 use crate::model::{Plan, TensorId};
-use crate::quant;
 use std::rc::Rc;
 
 /// A model on its way to the GPU.
@@ -31,7 +31,7 @@ impl GpuLoader {
     /// Errors: `backend` for a plan or a shape without a kernel, `unsupported-quantization` for a format without one.
     pub fn new(gpu: Rc<Gpu>, plan: Plan, context_length: usize) -> Result<Self> {
         check_shapes(&plan)?;
-        let groups = fuse::fuse(&plan.ops)?;
+        let groups = fuse::fuse(&plan)?;
         let uploads = Upload::all(&plan, &groups);
         uploads.iter().try_for_each(|upload| upload.gpu_bytes(&plan).map(drop))?;
         Ok(Self { gpu, plan, groups, uploads, context_length, weights: GpuWeights::new() })
@@ -53,18 +53,18 @@ impl GpuLoader {
         uploaded
     }
 
-    /// Compiles what runs the model, once all of it has been uploaded. `divisors`: of the rotation frequencies.
+    /// Compiles what runs the model, once all of it has been uploaded. `vector` gives a vector's values.
     ///
     /// Errors: `backend` for what the device refuses; `too-large`; `device-lost`.
     pub async fn finish(
         self,
-        divisors: Option<&[f32]>,
+        vector: impl Fn(TensorId) -> Vec<f32>,
         mut progress: impl FnMut(Stage, u64, u64),
     ) -> Result<GpuBackend> {
         let Self { gpu, plan, groups, uploads: _, context_length, weights } = self;
         let config = &plan.config;
         let scopes = gpu.scopes();
-        let arena = Arena::new(&gpu, config);
+        let arena = Arena::new(&gpu, &plan);
         let kv = KvBuffers::new(&gpu, config, 1);
         scopes.end().await?;
         let kv = kv?;
@@ -77,8 +77,8 @@ impl GpuLoader {
         let recording = steps.map(|step| pipelines.bind(&gpu, &arena.params, step));
         scopes.end().await?;
         gpu.finish().await?;
-        let rope = Rope::new(config, divisors, BATCH);
-        let params = vec![0; arena::params_bytes(config)];
+        let rope = Rope::new(&plan, vector, BATCH);
+        let params = vec![0; arena::params_bytes(&plan)];
         Ok(GpuBackend {
             gpu,
             groups,
@@ -99,7 +99,7 @@ impl GpuLoader {
 impl GpuBackend {
     /// Bytes of GPU memory that a model takes, with a full KV cache. Errors: as for [`GpuLoader::new`].
     pub fn needed_bytes(plan: &Plan, context_length: usize) -> Result<u64> {
-        let uploads = Upload::all(plan, &fuse::fuse(&plan.ops)?);
+        let uploads = Upload::all(plan, &fuse::fuse(plan)?);
         let weights = uploads.iter().map(|upload| upload.gpu_bytes(plan)).sum::<Result<u64>>()?;
         let config = &plan.config;
         let position = 2 * config.n_layers as u64 * config.kv_width() as u64 * size_of::<f32>() as u64;
@@ -117,17 +117,13 @@ impl GpuBackend {
         progress: impl FnMut(Stage, u64, u64),
     ) -> Result<Self> {
         let bytes = |plan: &Plan, id: TensorId| &file[plan.tensors[id].bytes.clone()];
-        let divisors = plan.rope_freqs.map(|id| {
-            let mut values = vec![0.0; plan.tensors[id].n_cols];
-            quant::dequantize_row(plan.tensors[id].ty, bytes(&plan, id), &mut values).map(|()| values)
-        });
-        let divisors = divisors.transpose()?;
         let mut loader = GpuLoader::new(gpu, plan, context_length)?;
         for set in 0..loader.uploads.len() {
             let data: Vec<&[u8]> = loader.uploads[set].ids().iter().map(|&id| bytes(&loader.plan, id)).collect();
             loader.upload(set, &data).await?;
         }
-        loader.finish(divisors.as_deref(), progress).await
+        let plan = loader.plan.clone();
+        loader.finish(|id| floats(bytes(&plan, id)), progress).await
     }
 }
 

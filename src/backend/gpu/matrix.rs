@@ -7,7 +7,6 @@ use super::layout::{self, Layout, UNIT};
 use super::shader;
 use crate::error::{Error, Result, quoted};
 use crate::model::TensorRef;
-use crate::quant::GgmlType;
 use wgpu::{Buffer, BufferDescriptor, BufferUsages};
 
 /// Bytes that are repacked at a time.
@@ -150,18 +149,20 @@ fn row_bytes<'a>(data: &[&'a [u8]], tensors: &[&TensorRef], order: Order, mut ro
     &data[index][row * n..][..n]
 }
 
-/// Uploads a vector, padded with zeros to whole units.
-pub fn upload_vector(gpu: &Gpu, data: &[u8], tensor: &TensorRef) -> Buffer {
-    debug_assert!(tensor.ty == GgmlType::F32 && tensor.n_rows == 1);
-    let size = vector_bytes(tensor);
-    let mut values = data.to_vec();
-    values.resize(size, 0);
+/// Uploads the values of a vector, padded with zeros to whole units.
+pub fn upload_floats(gpu: &Gpu, label: &str, mut values: Vec<f32>) -> Buffer {
+    values.resize(shader::stride(values.len()), 0.0);
     let buffer = gpu.device.create_buffer(&BufferDescriptor {
-        label: Some(&tensor.name),
-        size: size as u64,
+        label: Some(label),
+        size: size_of_val(&values[..]) as u64,
         usage: BufferUsages::STORAGE | BufferUsages::COPY_DST,
         mapped_at_creation: false,
     });
-    gpu.queue.write_buffer(&buffer, 0, &values);
+    gpu.queue.write_buffer(&buffer, 0, bytemuck::cast_slice(&values));
     buffer
+}
+
+/// The values of a vector; `data` is what the file has of it.
+pub fn floats(data: &[u8]) -> Vec<f32> {
+    data.as_chunks().0.iter().map(|word| f32::from_le_bytes(*word)).collect()
 }

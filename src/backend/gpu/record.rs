@@ -6,12 +6,14 @@
 //! Invariant: runs nothing, and creates nothing on the device.
 
 use super::arena::{Arena, KvBuffers};
-use super::fuse::Fused;
+use super::fuse::{Fused, Qkv};
 use super::matrix::{GpuMatrix, Part};
-use super::shader::{Epilogue, Heads, Kernel, MATVEC_ROWS, MATVEC_WORKGROUP, Norm, QUERIES, TILE, lanes, stride};
+use super::shader::{
+    Epilogue, Heads, Kernel, MATVEC_ROWS, MATVEC_WORKGROUP, Norm, QUERIES, TILE, Turns, lanes, stride,
+};
 use super::weights::{GpuWeights, matrices_of};
 use super::{MAX_GROUPS, top};
-use crate::model::{Plan, Slot};
+use crate::model::{Plan, RotationId, Slot};
 use wgpu::{BindGroup, Buffer, ComputePipeline};
 
 /// A kernel with its buffers, in the order of [`Kernel::bindings`] after the parameters.
@@ -66,15 +68,19 @@ impl Groups {
     /// What a kernel is dispatched with.
     pub fn of(kernel: &Kernel) -> Self {
         match kernel {
-            Kernel::Embed(matrix) => Groups::Tokens { per_token: matrix.units, each: 64 },
-            Kernel::RmsNorm(_) => Groups::Tokens { per_token: 1, each: 1 },
+            Kernel::Embed { matrix, .. } => Groups::Tokens { per_token: matrix.units, each: 64 },
+            Kernel::AddNorm { last: true, .. } => Groups::Fixed([1, 1, 1]),
+            Kernel::RmsNorm(_) | Kernel::AddNorm { .. } => Groups::Tokens { per_token: 1, each: 1 },
+            Kernel::FinishQkv { heads, .. } => {
+                Groups::Tiles { x: (heads.n_heads + 2 * heads.n_kv_heads) as u32, each: 1 }
+            }
             Kernel::MatVec { matrix, .. } => {
                 let rows_each = MATVEC_WORKGROUP / lanes(matrix.units) * MATVEC_ROWS;
                 Groups::linear(matrix.n_rows.div_ceil(rows_each))
             }
             Kernel::MatMul { matrix, .. } => Groups::Tiles { x: matrix.n_rows.div_ceil(TILE) as u32, each: TILE },
-            Kernel::Attention { heads, queries: 1 } => Groups::Splits { x: heads.n_heads as u32 },
-            Kernel::Attention { heads, queries } => Groups::Tiles { x: heads.n_heads as u32, each: *queries },
+            Kernel::Attention { heads, queries: 1, .. } => Groups::Splits { x: heads.n_heads as u32 },
+            Kernel::Attention { heads, queries, .. } => Groups::Tiles { x: heads.n_heads as u32, each: *queries },
             Kernel::MergeSplits(heads) => Groups::Merge { x: heads.n_heads as u32 },
             Kernel::LogitSums { .. } | Kernel::LogitHistogram { .. } | Kernel::CollectBest { .. } => {
                 Groups::Fixed([top::CHUNKS as u32, 1, 1])
@@ -154,34 +160,63 @@ impl<'a> Recorder<'a, '_> {
         let norm_of = |id| (Norm::new(config.n_embd, config.norm_eps), weights.vector(id));
         let heads = Heads { n_heads: config.n_heads, n_kv_heads: config.n_kv_heads, head_dim: config.head_dim };
         match *group {
-            Fused::Embed { table } => {
+            Fused::Embed { table, scale } => {
                 for part in &weights.matrix(&[table]).parts {
                     let step = || Step {
-                        kernel: Kernel::Embed(part.matrix),
+                        kernel: Kernel::Embed { matrix: part.matrix, scale: scale.into() },
                         buffers: vec![&part.quants, &part.extras, &arena.x],
                     };
                     self.one.push(step());
                     self.many.push(step());
                 }
             }
-            Fused::Qkv { norm, q, k, layer, .. } => {
+            Fused::Qkv(Qkv { norm, q, k, rotation, layer, .. }) => {
                 let (keys, values) = &kv.layers[layer];
                 self.norm_rows(norm_of(norm));
                 for (ids, _) in matrices_of(self.plan, group) {
                     let rows_of = |id| if ids.contains(&id) { self.plan.tensors[id].n_rows } else { 0 };
                     let (q_rows, k_rows) = (rows_of(q), rows_of(k));
-                    let epilogue = Epilogue::Qkv { q_rows, k_rows, heads, rope_dim: config.rope_dim };
+                    let epilogue = Epilogue::Qkv { q_rows, k_rows, heads, turns: self.turns(rotation) };
                     let out = [&arena.q, keys, values];
                     self.product(weights.matrix(&ids), &arena.x, Some(norm_of(norm)), epilogue, &out, true);
                 }
             }
-            Fused::Attention { layer } => self.attention(layer, heads, all_positions),
-            Fused::Project { weight, from } => {
-                let from = if from == Slot::Attn { &arena.attn } else { &arena.gate };
-                let epilogue = Epilogue::Add { stride: stride(config.n_embd) };
-                self.product(weights.matrix(&[weight]), from, None, epilogue, &[&arena.x], all_positions);
+            Fused::QkvInSteps { qkv, head_norms, .. } => {
+                self.norm_rows(norm_of(qkv.norm));
+                let mut first = 0;
+                for (ids, _) in matrices_of(self.plan, group) {
+                    let stride = stride(config.q_width() + 2 * config.kv_width());
+                    let epilogue = Epilogue::Store { stride, first };
+                    let norm = Some(norm_of(qkv.norm));
+                    self.product(weights.matrix(&ids), &arena.x, norm, epilogue, &[&arena.qkv], true);
+                    first += ids.iter().map(|&id| self.plan.tensors[id].n_rows).sum::<usize>();
+                }
+                let kernel = Kernel::FinishQkv {
+                    heads,
+                    turns: self.turns(qkv.rotation),
+                    pairing: config.architecture.pairing(),
+                    norm_eps: head_norms.map(|_| config.norm_eps.into()),
+                };
+                let (keys, values) = &kv.layers[qkv.layer];
+                let buffers = vec![&arena.qkv, weights.heads(qkv.layer), &arena.q, keys, values];
+                self.one.push(Step { kernel: kernel.clone(), buffers: buffers.clone() });
+                self.many.push(Step { kernel, buffers });
             }
-            Fused::GateUp { norm, gate, up } => {
+            Fused::Attention { layer, window } => self.attention(layer, window, heads, all_positions),
+            Fused::Project { weight, from, post_norm } => {
+                let from = if from == Slot::Attn { &arena.attn } else { &arena.gate };
+                let stride = stride(config.n_embd);
+                let matrix = weights.matrix(&[weight]);
+                match post_norm {
+                    None => self.product(matrix, from, None, Epilogue::Add { stride }, &[&arena.x], all_positions),
+                    Some(norm) => {
+                        let epilogue = Epilogue::Store { stride, first: 0 };
+                        self.product(matrix, from, None, epilogue, &[&arena.delta], all_positions);
+                        self.add_norm(norm_of(norm), all_positions);
+                    }
+                }
+            }
+            Fused::GateUp { norm, gate, up, activation } => {
                 if all_positions {
                     self.norm_rows(norm_of(norm));
                 }
@@ -190,10 +225,11 @@ impl<'a> Recorder<'a, '_> {
                 let matrices = matrices_of(self.plan, group);
                 if matrices.len() == 1 {
                     let matrix = weights.matrix(&[gate, up]);
-                    let epilogue = Epilogue::SwiGlu { stride };
+                    let epilogue = Epilogue::Glu { stride, activation };
                     self.product(matrix, &arena.x, Some(norm_of(norm)), epilogue, &out, all_positions);
                 } else {
-                    for (id, epilogue) in [(gate, Epilogue::Store { stride }), (up, Epilogue::Gated { stride })] {
+                    let gated = Epilogue::Gated { stride, activation };
+                    for (id, epilogue) in [(gate, Epilogue::Store { stride, first: 0 }), (up, gated)] {
                         let matrix = weights.matrix(&[id]);
                         self.product(matrix, &arena.x, Some(norm_of(norm)), epilogue, &out, all_positions);
                     }
@@ -201,7 +237,7 @@ impl<'a> Recorder<'a, '_> {
             }
             Fused::Head { norm, weight } => {
                 // One row of logits, whatever the token.
-                let epilogue = Epilogue::Store { stride: 0 };
+                let epilogue = Epilogue::Store { stride: 0, first: 0 };
                 let matrix = weights.matrix(&[weight]);
                 self.product(matrix, &arena.x, Some(norm_of(norm)), epilogue, &[&arena.logits], false);
             }
@@ -213,6 +249,23 @@ impl<'a> Recorder<'a, '_> {
     fn norm_rows(&mut self, (norm, weight): (Norm, &'a Buffer)) {
         let arena = self.buffers.arena;
         self.many.push(Step { kernel: Kernel::RmsNorm(norm), buffers: vec![&arena.x, weight, &arena.normed] });
+    }
+
+    /// Adds the rows of `delta`, normalised, to those of X.
+    fn add_norm(&mut self, (norm, weight): (Norm, &'a Buffer), all_positions: bool) {
+        let arena = self.buffers.arena;
+        let step =
+            |last| Step { kernel: Kernel::AddNorm { norm, last }, buffers: vec![&arena.delta, weight, &arena.x] };
+        self.one.push(step(true));
+        if all_positions {
+            self.many.push(step(false));
+        }
+    }
+
+    fn turns(&self, rotation: Option<RotationId>) -> Turns {
+        let n_pairs = self.plan.config.rope_dim / 2;
+        let pairs = if rotation.is_some() { n_pairs } else { 0 };
+        Turns { pairs, per_token: self.plan.rotations.len() * n_pairs, first: rotation.unwrap_or(0) * n_pairs }
     }
 
     /// A product of `from`: normalised first, if there is a norm.
@@ -242,11 +295,11 @@ impl<'a> Recorder<'a, '_> {
         }
     }
 
-    fn attention(&mut self, layer: usize, heads: Heads, all_positions: bool) {
+    fn attention(&mut self, layer: usize, window: Option<usize>, heads: Heads, all_positions: bool) {
         let Buffers { arena, kv, .. } = self.buffers;
         let (keys, values) = &kv.layers[layer];
         let step = |queries| Step {
-            kernel: Kernel::Attention { heads, queries },
+            kernel: Kernel::Attention { heads, queries, scale: self.plan.config.attention_scale.into(), window },
             buffers: vec![&arena.q, keys, values, &arena.attn, &arena.splits],
         };
         self.one.push(step(1));

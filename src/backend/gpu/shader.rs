@@ -7,6 +7,7 @@
 
 use super::layout::{Layout, UNIT};
 use super::{BATCH, MAX_SPLITS, top};
+use crate::model::{Activation, Pairing};
 use crate::quant::GgmlType;
 use std::fmt::Write;
 
@@ -21,8 +22,16 @@ pub const QUERIES: usize = 8;
 /// A compute shader.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Kernel {
-    Embed(Matrix),
+    Embed {
+        matrix: Matrix,
+        scale: Float,
+    },
     RmsNorm(Norm),
+    /// Of all tokens, or of the last alone.
+    AddNorm {
+        norm: Norm,
+        last: bool,
+    },
     /// One token.
     MatVec {
         matrix: Matrix,
@@ -34,10 +43,21 @@ pub enum Kernel {
         matrix: Matrix,
         epilogue: Epilogue,
     },
+    /// Biases, norms of heads, rotation, cache: what is left to do after the products.
+    FinishQkv {
+        heads: Heads,
+        turns: Turns,
+        pairing: Pairing,
+        /// `eps` of the heads' norms, if they have any.
+        norm_eps: Option<Float>,
+    },
     /// `queries` is 1 (the last token, the cache in parts) or [`QUERIES`].
     Attention {
         heads: Heads,
         queries: usize,
+        scale: Float,
+        /// Last positions that a query sees, its own included; none: all.
+        window: Option<usize>,
     },
     MergeSplits(Heads),
     LogitSums {
@@ -62,10 +82,20 @@ pub struct Matrix {
     pub first_row: usize,
 }
 
+/// The bits of an f32, so that keys can be compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Float(u32);
+
+impl From<f32> for Float {
+    fn from(value: f32) -> Self {
+        Self(value.to_bits())
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Norm {
     pub width: usize,
-    pub eps: u32,
+    pub eps: Float,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -75,24 +105,35 @@ pub struct Heads {
     pub head_dim: usize,
 }
 
+/// The rotation of some heads, and where `params.turns` has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Turns {
+    /// Pairs that are rotated in each head.
+    pub pairs: usize,
+    /// Of all rotations together: what one token takes in `turns`.
+    pub per_token: usize,
+    /// Those before this rotation.
+    pub first: usize,
+}
+
 /// What becomes of a product's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Epilogue {
-    /// out = Wx; `stride`: values a row of `out`.
-    Store { stride: usize },
+    /// out = Wx; `stride`: values a row of `out`; `first`: values of it before the product.
+    Store { stride: usize, first: usize },
     /// out += Wx
     Add { stride: usize },
-    /// Rows of gate and up in turn: out = silu(gate) * up.
-    SwiGlu { stride: usize },
-    /// `out` holds the gate already: out = silu(out) * Wx.
-    Gated { stride: usize },
+    /// Rows of gate and up in turn: out = activation(gate) * up.
+    Glu { stride: usize, activation: Activation },
+    /// `out` holds the gate already: out = activation(out) * Wx.
+    Gated { stride: usize, activation: Activation },
     /// Rows of Q, then of K, then of V: rotated, and K and V stored in the cache.
-    Qkv { q_rows: usize, k_rows: usize, heads: Heads, rope_dim: usize },
+    Qkv { q_rows: usize, k_rows: usize, heads: Heads, turns: Turns },
 }
 
 impl Norm {
     pub fn new(width: usize, eps: f32) -> Self {
-        Self { width, eps: eps.to_bits() }
+        Self { width, eps: eps.into() }
     }
 }
 
@@ -128,11 +169,15 @@ pub(super) const FILES: &[(&str, &str)] = files![
     "formats/f32",
     "epilogues/store",
     "epilogues/add",
-    "epilogues/swiglu",
+    "epilogues/glu",
     "epilogues/gated",
     "epilogues/qkv",
+    "activations/silu",
+    "activations/gelu",
     "embed",
     "rms_norm",
+    "add_norm",
+    "finish_qkv",
     "norm",
     "no_norm",
     "matvec",
@@ -149,8 +194,10 @@ impl Kernel {
     /// The main file's name.
     pub fn name(&self) -> &'static str {
         match self {
-            Kernel::Embed(_) => "embed",
+            Kernel::Embed { .. } => "embed",
             Kernel::RmsNorm(_) => "rms_norm",
+            Kernel::AddNorm { .. } => "add_norm",
+            Kernel::FinishQkv { .. } => "finish_qkv",
             Kernel::MatVec { .. } => "matvec",
             Kernel::MatMul { .. } => "matmul",
             Kernel::Attention { .. } => "attention",
@@ -174,8 +221,9 @@ impl Kernel {
                     epilogue.name()
                 )
             }
-            Kernel::Embed(matrix) => format!("embed {}", matrix.format.name()),
-            Kernel::Attention { queries, .. } => format!("attention, queries {queries}"),
+            Kernel::Embed { matrix, .. } => format!("embed {}", matrix.format.name()),
+            Kernel::Attention { queries, window: None, .. } => format!("attention, queries {queries}"),
+            Kernel::Attention { queries, window: Some(n), .. } => format!("attention, queries {queries}, window {n}"),
             _ => self.name().into(),
         }
     }
@@ -185,8 +233,10 @@ impl Kernel {
         const READ: bool = false;
         const WRITE: bool = true;
         match self {
-            Kernel::Embed(_) => &[(0, READ), (1, READ), (2, READ), (3, WRITE)],
-            Kernel::RmsNorm(_) => &[(0, READ), (1, READ), (2, READ), (3, WRITE)],
+            Kernel::Embed { .. } | Kernel::RmsNorm(_) | Kernel::AddNorm { .. } => {
+                &[(0, READ), (1, READ), (2, READ), (3, WRITE)]
+            }
+            Kernel::FinishQkv { .. } => &[(0, READ), (1, READ), (2, READ), (3, WRITE), (4, WRITE), (5, WRITE)],
             Kernel::MatVec { norm: Some(_), epilogue: Epilogue::Qkv { .. }, .. } => {
                 &[(0, READ), (1, READ), (2, READ), (3, READ), (4, READ), (5, WRITE), (6, WRITE), (7, WRITE)]
             }
@@ -211,10 +261,27 @@ impl Kernel {
         let mut text = Text::default();
         text.constant("BATCH", BATCH);
         match self {
-            Kernel::Embed(matrix) => text.matrix(matrix),
+            Kernel::Embed { matrix, scale } => {
+                text.matrix(matrix);
+                text.float("SCALE", *scale);
+            }
             Kernel::RmsNorm(norm) => {
                 text.constant("UNITS", norm.width.div_ceil(UNIT));
                 text.norm(norm);
+            }
+            Kernel::AddNorm { norm, last } => {
+                text.constant("UNITS", norm.width.div_ceil(UNIT));
+                text.norm(norm);
+                text.flag("LAST", *last);
+            }
+            Kernel::FinishQkv { heads, turns, pairing, norm_eps } => {
+                text.qkv(heads, turns);
+                text.constant("N_HEADS", heads.n_heads);
+                text.constant("N_KV_HEADS", heads.n_kv_heads);
+                text.constant("QKV_STRIDE", stride((heads.n_heads + 2 * heads.n_kv_heads) * heads.head_dim));
+                text.flag("HALF_SPLIT", *pairing == Pairing::HalfSplit);
+                text.flag("NORMED", norm_eps.is_some());
+                text.float("NORM_EPS", norm_eps.unwrap_or(0.0.into()));
             }
             Kernel::MatVec { matrix, norm, epilogue } => {
                 text.matrix(matrix);
@@ -233,9 +300,12 @@ impl Kernel {
                 text.matrix(matrix);
                 text.epilogue(epilogue);
             }
-            Kernel::Attention { heads, queries } => {
+            Kernel::Attention { heads, queries, scale, window } => {
                 text.heads(heads);
                 text.constant("QUERIES", *queries);
+                text.float("SCALE", *scale);
+                // As good as none: no cache is that long.
+                text.constant("WINDOW", window.unwrap_or(i32::MAX as usize));
             }
             Kernel::MergeSplits(heads) => text.heads(heads),
             Kernel::LogitSums { vocab_size }
@@ -257,7 +327,7 @@ impl Epilogue {
         match self {
             Epilogue::Store { .. } => "store",
             Epilogue::Add { .. } => "add",
-            Epilogue::SwiGlu { .. } => "swiglu",
+            Epilogue::Glu { .. } => "glu",
             Epilogue::Gated { .. } => "gated",
             Epilogue::Qkv { .. } => "qkv",
         }
@@ -297,8 +367,12 @@ impl Text {
     }
 
     /// Written with as many digits as it takes to read the same float back.
-    fn float(&mut self, name: &str, value: f32) {
-        writeln!(self.text, "const {name} = {value:e}f;").expect("a String takes all");
+    fn float(&mut self, name: &str, Float(bits): Float) {
+        writeln!(self.text, "const {name} = {:e}f;", f32::from_bits(bits)).expect("a String takes all");
+    }
+
+    fn flag(&mut self, name: &str, value: bool) {
+        writeln!(self.text, "const {name} = {value};").expect("a String takes all");
     }
 
     fn matrix(&mut self, matrix: &Matrix) {
@@ -329,31 +403,46 @@ impl Text {
 
     fn norm(&mut self, norm: &Norm) {
         self.constant("WIDTH", norm.width);
-        self.float("NORM_EPS", f32::from_bits(norm.eps));
+        self.float("NORM_EPS", norm.eps);
     }
 
     fn epilogue(&mut self, epilogue: &Epilogue) {
         match *epilogue {
-            Epilogue::Store { stride }
-            | Epilogue::Add { stride }
-            | Epilogue::SwiGlu { stride }
-            | Epilogue::Gated { stride } => self.constant("OUT_STRIDE", stride),
-            Epilogue::Qkv { q_rows, k_rows, heads, rope_dim } => {
+            Epilogue::Store { stride, first } => {
+                self.constant("OUT_STRIDE", stride);
+                self.constant("OUT_FIRST", first);
+            }
+            Epilogue::Add { stride } => self.constant("OUT_STRIDE", stride),
+            Epilogue::Glu { stride, activation } | Epilogue::Gated { stride, activation } => {
+                self.constant("OUT_STRIDE", stride);
+                self.import(match activation {
+                    Activation::Silu => "activations/silu",
+                    Activation::Gelu => "activations/gelu",
+                });
+            }
+            Epilogue::Qkv { q_rows, k_rows, heads, turns } => {
                 self.constant("Q_ROWS", q_rows);
                 self.constant("K_ROWS", k_rows);
-                self.constant("HEAD_DIM", heads.head_dim);
-                self.constant("ROPE_PAIRS", rope_dim / 2);
-                self.constant("Q_STRIDE", stride(heads.n_heads * heads.head_dim));
-                self.constant("KV_WIDTH", heads.n_kv_heads * heads.head_dim);
+                self.qkv(&heads, &turns);
             }
         }
         self.import(match epilogue {
             Epilogue::Store { .. } => "epilogues/store",
             Epilogue::Add { .. } => "epilogues/add",
-            Epilogue::SwiGlu { .. } => "epilogues/swiglu",
+            Epilogue::Glu { .. } => "epilogues/glu",
             Epilogue::Gated { .. } => "epilogues/gated",
             Epilogue::Qkv { .. } => "epilogues/qkv",
         });
+    }
+
+    /// Where heads go, and how they turn on the way.
+    fn qkv(&mut self, heads: &Heads, turns: &Turns) {
+        self.constant("HEAD_DIM", heads.head_dim);
+        self.constant("Q_STRIDE", stride(heads.n_heads * heads.head_dim));
+        self.constant("KV_WIDTH", heads.n_kv_heads * heads.head_dim);
+        self.constant("ROPE_PAIRS", turns.pairs);
+        self.constant("TURNS", turns.per_token);
+        self.constant("FIRST_TURN", turns.first);
     }
 
     fn heads(&mut self, heads: &Heads) {
@@ -363,6 +452,5 @@ impl Text {
         self.constant("Q_VECS", stride(n_heads * head_dim) / 4);
         self.constant("KV_VECS", n_kv_heads * head_dim / 4);
         self.constant("MAX_SPLITS", MAX_SPLITS);
-        self.float("SCALE", 1.0 / (head_dim as f32).sqrt());
     }
 }

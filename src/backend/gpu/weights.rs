@@ -3,8 +3,8 @@
 //! Invariant: each tensor is uploaded once, in one matrix.
 
 use super::device::Gpu;
-use super::fuse::Fused;
-use super::matrix::{GpuMatrix, Order, matrix_bytes, upload_vector, vector_bytes};
+use super::fuse::{Fused, Qkv};
+use super::matrix::{GpuMatrix, Order, floats, matrix_bytes, upload_floats, vector_bytes};
 use crate::error::Result;
 use crate::model::{Plan, TensorId, TensorRef};
 use std::collections::HashMap;
@@ -13,6 +13,8 @@ use wgpu::Buffer;
 pub struct GpuWeights {
     matrices: HashMap<Vec<TensorId>, GpuMatrix>,
     vectors: HashMap<TensorId, Buffer>,
+    /// By layer: the biases of Q, K and V, or zeros; then the norms of Q's and of K's heads, if there are.
+    heads: HashMap<usize, Buffer>,
     /// In GPU memory.
     pub bytes: u64,
 }
@@ -23,6 +25,12 @@ pub enum Upload {
     Vector(TensorId),
     /// Joined in one matrix.
     Matrix(Vec<TensorId>, Order),
+    /// What the heads of a layer go through: the biases of Q, K and V, if there are, then the norms, if there are.
+    Heads {
+        layer: usize,
+        has_bias: bool,
+        ids: Vec<TensorId>,
+    },
 }
 
 impl Upload {
@@ -32,7 +40,7 @@ impl Upload {
         for group in groups {
             let norm = norm_of(group).map(Upload::Vector);
             let matrices = matrices_of(plan, group).into_iter().map(|(ids, order)| Upload::Matrix(ids, order));
-            for upload in norm.into_iter().chain(matrices) {
+            for upload in norm.into_iter().chain(heads_of(group)).chain(matrices) {
                 // The output head is often the embedding table.
                 if !uploads.contains(&upload) {
                     uploads.push(upload);
@@ -45,7 +53,7 @@ impl Upload {
     pub fn ids(&self) -> &[TensorId] {
         match self {
             Upload::Vector(id) => std::slice::from_ref(id),
-            Upload::Matrix(ids, _) => ids,
+            Upload::Matrix(ids, _) | Upload::Heads { ids, .. } => ids,
         }
     }
 
@@ -54,13 +62,14 @@ impl Upload {
         match self {
             Upload::Vector(id) => Ok(vector_bytes(&plan.tensors[*id]) as u64),
             Upload::Matrix(ids, _) => ids.iter().map(|&id| matrix_bytes(&plan.tensors[id])).sum(),
+            Upload::Heads { .. } => Ok(((qkv_width(plan) + 2 * plan.config.head_dim) * size_of::<f32>()) as u64),
         }
     }
 }
 
 impl GpuWeights {
     pub fn new() -> Self {
-        Self { matrices: HashMap::new(), vectors: HashMap::new(), bytes: 0 }
+        Self { matrices: HashMap::new(), vectors: HashMap::new(), heads: HashMap::new(), bytes: 0 }
     }
 
     /// Uploads some tensors; `data` is what the file has of each.
@@ -69,7 +78,7 @@ impl GpuWeights {
     pub fn add(&mut self, gpu: &Gpu, plan: &Plan, upload: &Upload, data: &[&[u8]]) -> Result<()> {
         match upload {
             Upload::Vector(id) => {
-                let buffer = upload_vector(gpu, data[0], &plan.tensors[*id]);
+                let buffer = upload_floats(gpu, &plan.tensors[*id].name, floats(data[0]));
                 self.bytes += buffer.size();
                 self.vectors.insert(*id, buffer);
             }
@@ -78,6 +87,13 @@ impl GpuWeights {
                 let matrix = GpuMatrix::upload(gpu, data, &tensors, *order)?;
                 self.bytes += matrix.bytes;
                 self.matrices.insert(ids.clone(), matrix);
+            }
+            Upload::Heads { layer, has_bias, ids: _ } => {
+                let mut values = if *has_bias { Vec::new() } else { vec![0.0; qkv_width(plan)] };
+                values.extend(data.iter().copied().flat_map(floats));
+                let buffer = upload_floats(gpu, "heads", values);
+                self.bytes += buffer.size();
+                self.heads.insert(*layer, buffer);
             }
         }
         Ok(())
@@ -97,12 +113,29 @@ impl GpuWeights {
     pub fn vector(&self, id: TensorId) -> &Buffer {
         self.vectors.get(&id).expect("every norm of the groups was uploaded")
     }
+
+    /// What a layer's heads go through beside their products.
+    pub fn heads(&self, layer: usize) -> &Buffer {
+        self.heads.get(&layer).expect("every layer whose heads are finished in a step of their own has them")
+    }
+}
+
+fn qkv_width(plan: &Plan) -> usize {
+    plan.config.q_width() + 2 * plan.config.kv_width()
+}
+
+fn heads_of(group: &Fused) -> Option<Upload> {
+    let Fused::QkvInSteps { qkv, bias, head_norms } = *group else { return None };
+    let ids = bias.into_iter().flatten().chain(head_norms.into_iter().flatten()).collect();
+    Some(Upload::Heads { layer: qkv.layer, has_bias: bias.is_some(), ids })
 }
 
 fn norm_of(group: &Fused) -> Option<TensorId> {
     match *group {
-        Fused::Qkv { norm, .. } | Fused::GateUp { norm, .. } | Fused::Head { norm, .. } => Some(norm),
-        _ => None,
+        Fused::Qkv(qkv) | Fused::QkvInSteps { qkv, .. } => Some(qkv.norm),
+        Fused::GateUp { norm, .. } | Fused::Head { norm, .. } => Some(norm),
+        Fused::Project { post_norm, .. } => post_norm,
+        Fused::Embed { .. } | Fused::Attention { .. } | Fused::LastPosition => None,
     }
 }
 
@@ -113,11 +146,11 @@ pub fn matrices_of(plan: &Plan, group: &Fused) -> Vec<(Vec<TensorId>, Order)> {
         GpuMatrix::can_join(&tensors)
     };
     match *group {
-        Fused::Embed { table } => vec![(vec![table], Order::Stacked)],
+        Fused::Embed { table, .. } => vec![(vec![table], Order::Stacked)],
         Fused::Project { weight, .. } | Fused::Head { weight, .. } => vec![(vec![weight], Order::Stacked)],
         Fused::GateUp { gate, up, .. } if joined(&[gate, up]) => vec![(vec![gate, up], Order::Alternating)],
         Fused::GateUp { gate, up, .. } => vec![(vec![gate], Order::Stacked), (vec![up], Order::Stacked)],
-        Fused::Qkv { q, k, v, .. } => {
+        Fused::Qkv(Qkv { q, k, v, .. }) | Fused::QkvInSteps { qkv: Qkv { q, k, v, .. }, .. } => {
             // Some files keep V in a finer format.
             [q, k, v].chunk_by(|a, b| joined(&[*a, *b])).map(|ids| (ids.to_vec(), Order::Stacked)).collect()
         }

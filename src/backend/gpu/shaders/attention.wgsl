@@ -1,6 +1,6 @@
 // import params
-// QUERIES neighbouring tokens of one head over (a part of) the cache, causal, softmax and sum in one sweep (Milakov and
-// Gimelshein 2018; Dao et al. 2022). Workgroup x is the head, y the group of tokens, z the part of the cache.
+// QUERIES neighbouring tokens of one head over (a part of) the cache, causal, each with its last WINDOW positions, softmax and sum
+// in one sweep (Milakov and Gimelshein 2018; Dao et al. 2022). Workgroup x is the head, y the group of tokens, z the part of the cache.
 //
 // Positions go through in tiles of 64. First each invocation scores one position with every query. Then the invocations
 // divide the values: HEAD_VECS columns of four, times PARTS parts of the positions; each keeps the running maximum and
@@ -38,8 +38,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let length = params.first + first_token + n_tokens;
     // Only a single query is computed in parts.
     let n_splits = select(params.n_splits, 1u, QUERIES > 1u);
-    let span = (length + n_splits * 64u - 1u) / (n_splits * 64u) * 64u;
-    let start = group.z * span;
+    // What the first query sees; the others begin a little later.
+    let begin = max(params.first + first_token + 1u, WINDOW) - WINDOW;
+    let span = (length - begin + n_splits * 64u - 1u) / (n_splits * 64u) * 64u;
+    let start = begin + group.z * span;
     let end = min(start + span, length);
     let kv_column = head / GROUP * HEAD_VECS;
     let column = local % HEAD_VECS;
@@ -67,7 +69,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             }
         }
         for (var j = 0u; j < QUERIES; j++) {
-            let visible = position < end && position <= params.first + first_token + j;
+            let query = params.first + first_token + j;
+            let visible = position < end && position <= query && position + WINDOW > query;
             scores[j][local] = select(LOWEST, score[j], visible);
         }
         workgroupBarrier();

@@ -9,7 +9,7 @@ struct Params {
     // 1 / temperature, for the sums over the vocabulary.
     inverse_temperature: f32,
     ids: array<u32, BATCH>,
-    // [token][pair]: cosine and sine of the rotations.
+    // [token][rotation][pair]: cosine and sine of the rotations.
     turns: array<vec2<f32>>,
 }
 @group(0) @binding(0) var<storage, read> params: Params;

@@ -7,6 +7,7 @@ use super::{Bench, Pass, assert_near, twins};
 use crate::backend::gpu::MAX_SPLITS;
 use crate::backend::gpu::record::Step;
 use crate::backend::gpu::shader::{Heads, Kernel, QUERIES, stride};
+use std::ops::Range;
 
 const LENGTHS: [usize; 6] = [1, 63, 64, 65, 300, 2000];
 
@@ -29,6 +30,7 @@ const HEADS: [Heads; 7] = {
 /// A cache and the queries over it.
 struct Attention {
     heads: Heads,
+    window: Option<usize>,
     /// `[token][stride]`
     q: Vec<f32>,
     /// `[position][n_kv_heads * head_dim]`
@@ -50,19 +52,30 @@ impl Attention {
         };
         let (keys, values) = (cache(), cache());
         let q = random.floats(n * stride(heads.n_heads * heads.head_dim), size);
-        Self { heads, q, keys, values, pass: Pass { first: length - n, n_splits, ..Pass::new(n) } }
+        Self { heads, window: None, q, keys, values, pass: Pass { first: length - n, n_splits, ..Pass::new(n) } }
+    }
+
+    /// Hides what lies before the window of the first query.
+    fn with_window(mut self, window: usize, queries: usize) -> Self {
+        self.window = Some(window);
+        let first_query = if queries == 1 { self.pass.first + self.pass.ids.len() - 1 } else { self.pass.first };
+        let hidden = (first_query + 1).saturating_sub(window) * self.heads.n_kv_heads * self.heads.head_dim;
+        self.keys[..hidden].fill(f32::NAN);
+        self.values[..hidden].fill(f32::NAN);
+        self
     }
 
     /// Computes it with a single query or many, and its twin.
     async fn check(&self, bench: &mut Bench, queries: usize) {
-        let Self { heads, q, keys, values, pass } = self;
+        let Self { heads, window, q, keys, values, pass } = self;
+        let scale = 1.0 / (heads.head_dim as f32).sqrt();
         let n = pass.ids.len();
         let width = stride(heads.n_heads * heads.head_dim);
         let before = vec![-7.0; n * width];
         let attn = bench.buffer(&before);
         let splits = bench.buffer(&vec![f32::NAN; heads.n_heads * MAX_SPLITS * (heads.head_dim + 4)]);
         let [q_buffer, keys_buffer, values_buffer] = [q, keys, values].map(|values| bench.buffer(values));
-        let kernel = Kernel::Attention { heads: *heads, queries };
+        let kernel = Kernel::Attention { heads: *heads, queries, scale: scale.into(), window: *window };
         let mut steps = vec![Step { kernel, buffers: vec![&q_buffer, &keys_buffer, &values_buffer, &attn, &splits] }];
         if queries == 1 {
             steps.push(Step { kernel: Kernel::MergeSplits(*heads), buffers: vec![&splits, &attn] });
@@ -75,19 +88,25 @@ impl Attention {
             for head in 0..heads.n_heads {
                 let at = token * width + head * heads.head_dim;
                 let column = head / (heads.n_heads / heads.n_kv_heads) * heads.head_dim;
-                let seen = |cache| seen(cache, pass.first + token + 1, kv_width, column, heads.head_dim);
-                let found = twins::attention(&q[at..][..heads.head_dim], &seen(keys), &seen(values));
+                let end = pass.first + token + 1;
+                let range = window.map_or(0, |window| end.saturating_sub(window))..end;
+                let seen = |cache| seen(cache, range.clone(), kv_width, column, heads.head_dim);
+                let found = twins::attention(&q[at..][..heads.head_dim], &seen(keys), &seen(values), scale);
                 twins::store(&found, &mut expected[at..]);
             }
         }
-        let what = format!("{heads:?}, {queries} queries, {n} tokens after {}, {} parts", pass.first, pass.n_splits);
+        let what = format!(
+            "{heads:?}, {queries} queries, {n} tokens after {}, {} parts, {window:?}",
+            pass.first, pass.n_splits
+        );
         assert_near(&bench.read(&attn).await, &expected, &before, &what);
     }
 }
 
-/// `head_dim` values from `column` on, of each of the first `n` positions.
-fn seen(cache: &[f32], n: usize, kv_width: usize, column: usize, head_dim: usize) -> Vec<&[f32]> {
-    cache.chunks_exact(kv_width).take(n).map(|position| &position[column..][..head_dim]).collect()
+/// `head_dim` values from `column` on, of each of these positions.
+fn seen(cache: &[f32], positions: Range<usize>, kv_width: usize, column: usize, head_dim: usize) -> Vec<&[f32]> {
+    let positions = cache.chunks_exact(kv_width).take(positions.end).skip(positions.start);
+    positions.map(|position| &position[column..][..head_dim]).collect()
 }
 
 /// The last token of a pass, the cache in one part and in several, some of them empty.
@@ -123,6 +142,23 @@ async fn attention_of_many_queries() {
     }
     // A long cache is one part all the same.
     Attention::new(&mut random, HEADS[0], 300, 128, 2).check(&mut bench, QUERIES).await;
+}
+
+/// Windows that fill no tile, longer than the cache, of one position; decoded in several parts, some of them empty, or prefilled.
+#[cfg_attr(target_arch = "wasm32", wasm_bindgen_test::wasm_bindgen_test)]
+#[cfg_attr(not(target_arch = "wasm32"), pollster::test)]
+async fn attention_through_a_window() {
+    let mut bench = Bench::open().await;
+    let mut random = Random(14);
+    for (heads, window, length, n_splits) in
+        [(HEADS[3], 1, 65, 1), (HEADS[3], 100, 300, 2), (HEADS[0], 63, 2000, 8), (HEADS[6], 512, 300, 2)]
+    {
+        for n in [1, 31] {
+            Attention::new(&mut random, heads, length, n, n_splits).with_window(window, 1).check(&mut bench, 1).await;
+        }
+        let many = Attention::new(&mut random, heads, length, 31, n_splits);
+        many.with_window(window, QUERIES).check(&mut bench, QUERIES).await;
+    }
 }
 
 #[cfg_attr(target_arch = "wasm32", wasm_bindgen_test::wasm_bindgen_test)]

@@ -5,6 +5,7 @@
 //! Invariant: assumes no workgroup or tile size; how a kernel is dispatched is asked of `record`.
 
 mod attention;
+mod heads;
 mod products;
 mod random;
 mod rows;
@@ -60,7 +61,7 @@ struct Pass {
     first: usize,
     n_splits: usize,
     inverse_temperature: f32,
-    /// `[token][pair]`: cosine and sine.
+    /// `[token][rotation][pair]`: cosine and sine.
     turns: Vec<[f32; 2]>,
 }
 

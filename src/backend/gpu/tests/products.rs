@@ -8,7 +8,8 @@ use crate::backend::gpu::MAX_GROUPS;
 use crate::backend::gpu::layout::{FORMATS, UNIT};
 use crate::backend::gpu::matrix::{Order, Part};
 use crate::backend::gpu::record::{Groups, Step};
-use crate::backend::gpu::shader::{Epilogue, Heads, Kernel, Matrix, Norm, stride};
+use crate::backend::gpu::shader::{Epilogue, Heads, Kernel, Matrix, Norm, Turns, stride};
+use crate::model::Activation;
 use crate::model::TensorRef;
 use crate::quant::GgmlType;
 use wgpu::Buffer;
@@ -18,10 +19,13 @@ const EPS: f32 = 1e-5;
 /// What is made of a product, by which twin.
 #[derive(Debug, Clone, Copy)]
 enum Finish {
-    Store,
+    /// After so many values of a row that is so much longer.
+    Store {
+        first: usize,
+    },
     Add,
-    SwiGlu,
-    Gated,
+    Glu(Activation),
+    Gated(Activation),
     /// Whether Q, K and V are there; and how many of a head's values are rotated.
     Qkv {
         parts: [bool; 3],
@@ -32,10 +36,10 @@ enum Finish {
 
 const HEADS: Heads = Heads { n_heads: 6, n_kv_heads: 2, head_dim: 6 };
 const FINISHES: [Finish; 5] = [
-    Finish::Store,
+    Finish::Store { first: 0 },
     Finish::Add,
-    Finish::SwiGlu,
-    Finish::Gated,
+    Finish::Glu(Activation::Silu),
+    Finish::Gated(Activation::Gelu),
     Finish::Qkv { parts: [true; 3], heads: HEADS, rope_dim: 6 },
 ];
 
@@ -83,7 +87,8 @@ impl Product {
         pass.first = 5;
         let (epilogue, sizes) = self.epilogue(n, pass.first);
         if let Finish::Qkv { rope_dim, .. } = finish {
-            pass.turns = (0..n * rope_dim / 2).map(|_| random.float() * 9.0).map(|a| [a.cos(), a.sin()]).collect();
+            pass.turns =
+                (0..n * (rope_dim / 2 + 3)).map(|_| random.float() * 9.0).map(|a| [a.cos(), a.sin()]).collect();
         }
         let before: Vec<Vec<f32>> = sizes.into_iter().map(|size| random.floats(size, 2.0)).collect();
         let out: Vec<Buffer> = before.iter().map(|values| bench.buffer(values)).collect();
@@ -117,7 +122,7 @@ impl Product {
     /// Rows of each tensor, and how they are joined.
     fn rows(&self) -> (Vec<usize>, Order) {
         match self.finish {
-            Finish::SwiGlu => (vec![self.n_rows; 2], Order::Alternating),
+            Finish::Glu(_) => (vec![self.n_rows; 2], Order::Alternating),
             Finish::Qkv { .. } => (self.qkv_rows().into_iter().filter(|n_rows| *n_rows > 0).collect(), Order::Stacked),
             _ => (vec![self.n_rows], Order::Stacked),
         }
@@ -157,14 +162,17 @@ impl Product {
         let stride = stride(self.n_rows);
         let out = vec![n * stride + 1];
         match self.finish {
-            Finish::Store => (Epilogue::Store { stride }, out),
+            Finish::Store { first } => {
+                (Epilogue::Store { stride: stride + first, first }, vec![n * (stride + first) + 1])
+            }
             Finish::Add => (Epilogue::Add { stride }, out),
-            Finish::SwiGlu => (Epilogue::SwiGlu { stride }, out),
-            Finish::Gated => (Epilogue::Gated { stride }, out),
+            Finish::Glu(activation) => (Epilogue::Glu { stride, activation }, out),
+            Finish::Gated(activation) => (Epilogue::Gated { stride, activation }, out),
             Finish::Qkv { heads, rope_dim, .. } => {
                 let [q_rows, k_rows, _] = self.qkv_rows();
                 let kv = (first + n + 1) * heads.n_kv_heads * heads.head_dim;
-                (Epilogue::Qkv { q_rows, k_rows, heads, rope_dim }, vec![n * q_stride(heads) + 2, kv, kv])
+                let turns = Turns { pairs: rope_dim / 2, per_token: rope_dim / 2 + 3, first: 2 };
+                (Epilogue::Qkv { q_rows, k_rows, heads, turns }, vec![n * q_stride(heads) + 2, kv, kv])
             }
         }
     }
@@ -173,13 +181,13 @@ impl Product {
     fn finish(&self, y: &[f64], token: usize, pass: &Pass, out: &mut [Vec<f32>]) {
         let row = token * stride(self.n_rows);
         match self.finish {
-            Finish::Store => twins::store(y, &mut out[0][row..]),
+            Finish::Store { first } => twins::store(y, &mut out[0][row + (token + 1) * first..]),
             Finish::Add => twins::add(y, &mut out[0][row..]),
-            Finish::SwiGlu => twins::swiglu(y, &mut out[0][row..]),
-            Finish::Gated => twins::gated(y, &mut out[0][row..]),
+            Finish::Glu(activation) => twins::glu(activation, y, &mut out[0][row..]),
+            Finish::Gated(activation) => twins::gated(activation, y, &mut out[0][row..]),
             Finish::Qkv { heads, rope_dim, .. } => {
                 let [q_rows, k_rows, v_rows] = self.qkv_rows();
-                let turns = &pass.turns[token * rope_dim / 2..][..rope_dim / 2];
+                let turns = &pass.turns[token * (rope_dim / 2 + 3) + 2..][..rope_dim / 2];
                 let kv_row = (pass.first + token) * heads.n_kv_heads * heads.head_dim;
                 let [q, keys, values] = out else { panic!("three outputs") };
                 let q = &mut q[token * q_stride(heads)..][..q_rows];
@@ -250,7 +258,7 @@ async fn products_of_every_shape() {
     let mut bench = Bench::open().await;
     let mut random = Random(2);
     for (n_rows, units) in ROWS.into_iter().zip(UNITS).step_by(STEP) {
-        let product = Product::new(GgmlType::Q8_0, n_rows, units, Finish::Store);
+        let product = Product::new(GgmlType::Q8_0, n_rows, units, Finish::Store { first: 64 });
         for n in [1, 33] {
             product.check(&mut bench, &mut random, Shader::MatVec { norm: true }, n).await;
         }
@@ -280,6 +288,18 @@ async fn qkv() {
     }
 }
 
+/// Each activation behind each way to gate.
+#[cfg_attr(target_arch = "wasm32", wasm_bindgen_test::wasm_bindgen_test)]
+#[cfg_attr(not(target_arch = "wasm32"), pollster::test)]
+async fn activations() {
+    let mut bench = Bench::open().await;
+    let mut random = Random(15);
+    for finish in [Finish::Glu(Activation::Gelu), Finish::Gated(Activation::Silu)] {
+        let product = Product { x_size: 1.0, ..Product::new(GgmlType::F32, 33, 2, finish) };
+        product.check(&mut bench, &mut random, Shader::MatVec { norm: true }, 2).await;
+    }
+}
+
 /// A matrix larger than a binding: some rows in each of several buffers.
 #[cfg_attr(target_arch = "wasm32", wasm_bindgen_test::wasm_bindgen_test)]
 #[cfg_attr(not(target_arch = "wasm32"), pollster::test)]
@@ -305,7 +325,7 @@ async fn matvec_in_two_dimensions() {
     let x = random.floats(UNIT, 1.0);
     let y = twins::matvec(&tensors.rows(Order::Stacked), &x.iter().map(|x| f64::from(*x)).collect::<Vec<_>>());
 
-    let kernel = |matrix| Kernel::MatVec { matrix, norm: None, epilogue: Epilogue::Store { stride: 0 } };
+    let kernel = |matrix| Kernel::MatVec { matrix, norm: None, epilogue: Epilogue::Store { stride: 0, first: 0 } };
     let is_long = |n_rows: &usize| {
         let matrix = Matrix { format: GgmlType::Q4_0, units: 1, n_rows: *n_rows, first_row: 0 };
         Groups::of(&kernel(matrix)).count(1, 1).unwrap()[1] > 1

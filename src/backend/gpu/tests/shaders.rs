@@ -3,10 +3,10 @@
 //! Invariant: no optional feature of a device is allowed for.
 
 use crate::backend::gpu::layout::FORMATS;
-use crate::backend::gpu::shader::{Epilogue, FILES, Heads, Kernel, Matrix, Norm, QUERIES};
+use crate::backend::gpu::shader::{Epilogue, FILES, Heads, Kernel, Matrix, Norm, QUERIES, Turns};
 use crate::backend::gpu::{Gpu, GpuBackend};
 use crate::gguf::Gguf;
-use crate::model::{ModelConfig, Plan, Weights};
+use crate::model::{Activation, ModelConfig, Pairing, Plan, Weights};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use naga::{AddressSpace, Module, StorageAccess};
 use std::collections::HashSet;
@@ -22,16 +22,19 @@ const MAX_WORKGROUP_BYTES: u32 = 16_384;
 fn permutations() -> Vec<Kernel> {
     let heads = Heads { n_heads: 6, n_kv_heads: 2, head_dim: 64 };
     let norm = Norm::new(576, 1e-5);
+    let turns = Turns { pairs: 32, per_token: 64, first: 32 };
     let epilogues = [
-        Epilogue::Store { stride: 0 },
+        Epilogue::Store { stride: 0, first: 0 },
         Epilogue::Add { stride: 576 },
-        Epilogue::SwiGlu { stride: 1536 },
-        Epilogue::Gated { stride: 1536 },
-        Epilogue::Qkv { q_rows: 384, k_rows: 128, heads, rope_dim: 64 },
+        Epilogue::Glu { stride: 1536, activation: Activation::Silu },
+        Epilogue::Gated { stride: 1536, activation: Activation::Gelu },
+        Epilogue::Qkv { q_rows: 384, k_rows: 128, heads, turns },
     ];
     let vocab_size = 49_152;
     let mut kernels = vec![
         Kernel::RmsNorm(norm),
+        Kernel::AddNorm { norm, last: false },
+        Kernel::AddNorm { norm, last: true },
         Kernel::MergeSplits(heads),
         Kernel::LogitSums { vocab_size },
         Kernel::LogitHistogram { vocab_size },
@@ -39,12 +42,24 @@ fn permutations() -> Vec<Kernel> {
     ];
     for head_dim in (4..=256).step_by(4) {
         let heads = Heads { head_dim, ..heads };
-        kernels.extend([1, QUERIES].map(|queries| Kernel::Attention { heads, queries }));
+        for window in [None, Some(512)] {
+            kernels.extend([1, QUERIES].map(|queries| Kernel::Attention {
+                heads,
+                queries,
+                scale: 0.125.into(),
+                window,
+            }));
+        }
+        for pairing in [Pairing::Interleaved, Pairing::HalfSplit] {
+            for (turns, norm_eps) in [(turns, None), (Turns { pairs: 0, ..turns }, Some(1e-6.into()))] {
+                kernels.push(Kernel::FinishQkv { heads, turns, pairing, norm_eps });
+            }
+        }
     }
     for (format, _) in FORMATS {
         for units in [8, 24, 128] {
             let matrix = Matrix { format, units, n_rows: 641, first_row: 2 };
-            kernels.push(Kernel::Embed(matrix));
+            kernels.push(Kernel::Embed { matrix, scale: 25.3.into() });
             for epilogue in epilogues {
                 kernels.push(Kernel::MatVec { matrix, norm: None, epilogue });
                 kernels.push(Kernel::MatVec { matrix, norm: Some(norm), epilogue });
@@ -71,7 +86,7 @@ fn recorded() -> Vec<Kernel> {
         let gguf = Gguf::parse(&file).unwrap();
         let config = ModelConfig::from_gguf(&gguf).unwrap();
         let weights = Weights::from_gguf(&gguf, &config).unwrap();
-        let backend = GpuBackend::load(gpu.clone(), Plan::llama(config, weights), &file, 64, |_, _, _| {});
+        let backend = GpuBackend::load(gpu.clone(), Plan::new(config, weights), &file, 64, |_, _, _| {});
         let backend = pollster::block_on(backend).unwrap();
         kernels.extend(backend.recording.all().map(|dispatch| dispatch.kernel.clone()));
     }

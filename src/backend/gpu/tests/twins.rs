@@ -5,10 +5,12 @@
 
 use crate::backend::Sums;
 use crate::backend::gpu::top::{BINS, MAX_BEST};
+use crate::model::{Activation, Pairing};
+use std::f64::consts::PI;
 
-/// The rows of a table that `ids` name.
-pub fn embed(table: &[Vec<f32>], ids: &[u32]) -> Vec<Vec<f32>> {
-    ids.iter().map(|&id| table[id as usize].clone()).collect()
+/// The rows of a table that `ids` name, times `scale`.
+pub fn embed(table: &[Vec<f32>], ids: &[u32], scale: f32) -> Vec<Vec<f32>> {
+    ids.iter().map(|&id| table[id as usize].iter().map(|x| x * scale).collect()).collect()
 }
 
 /// x / rms(x) * weight (Zhang and Sennrich 2019).
@@ -16,6 +18,11 @@ pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32) -> Vec<f64> {
     let squares: f64 = x.iter().map(|x| f64::from(*x).powi(2)).sum();
     let rms = (squares / x.len() as f64 + f64::from(eps)).sqrt();
     x.iter().zip(weight).map(|(x, weight)| f64::from(*x) / rms * f64::from(*weight)).collect()
+}
+
+/// out += x / rms(x) * weight
+pub fn add_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
+    add(&rms_norm(x, weight, eps), out);
 }
 
 /// W x
@@ -42,23 +49,50 @@ pub fn add(y: &[f64], out: &mut [f32]) {
     }
 }
 
-/// out = silu(gate) * up, `y` being gate and up in turn (Shazeer 2020).
-pub fn swiglu(y: &[f64], out: &mut [f32]) {
+/// out = activation(gate) * up, `y` being gate and up in turn (Shazeer 2020).
+pub fn glu(activation: Activation, y: &[f64], out: &mut [f32]) {
     for (out, pair) in out.iter_mut().zip(y.as_chunks().0) {
         let [gate, up] = pair;
-        *out = (silu(*gate) * up) as f32;
+        *out = (self::activation(activation, *gate) * up) as f32;
     }
 }
 
-/// out = silu(out) * y
-pub fn gated(y: &[f64], out: &mut [f32]) {
+/// out = activation(out) * y
+pub fn gated(activation: Activation, y: &[f64], out: &mut [f32]) {
     for (out, y) in out.iter_mut().zip(y) {
-        *out = (silu(f64::from(*out)) * y) as f32;
+        *out = (self::activation(activation, f64::from(*out)) * y) as f32;
     }
 }
 
-fn silu(x: f64) -> f64 {
-    x / (1.0 + (-x).exp())
+fn activation(activation: Activation, x: f64) -> f64 {
+    match activation {
+        Activation::Silu => x / (1.0 + (-x).exp()),
+        // Hendrycks and Gimpel 2016, with tanh.
+        Activation::Gelu => 0.5 * x * (1.0 + ((2.0 / PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh()),
+    }
+}
+
+/// A head of Q or K: its product `y` with the bias added, normalised if there are weights for that, and rotated.
+pub fn finish_qkv(
+    y: &[f32],
+    bias: &[f32],
+    norm: Option<(&[f32], f32)>,
+    pairing: Pairing,
+    turns: &[[f32; 2]],
+) -> Vec<f64> {
+    let mut head: Vec<f64> = y.iter().zip(bias).map(|(y, bias)| f64::from(y + bias)).collect();
+    if let Some((weight, eps)) = norm {
+        head = rms_norm(&head.iter().map(|x| *x as f32).collect::<Vec<_>>(), weight, eps);
+    }
+    for (pair, [cos, sin]) in turns.iter().enumerate() {
+        let (first, second) = match pairing {
+            Pairing::Interleaved => (2 * pair, 2 * pair + 1),
+            Pairing::HalfSplit => (pair, pair + turns.len()),
+        };
+        let (a, b, cos, sin) = (head[first], head[second], f64::from(*cos), f64::from(*sin));
+        (head[first], head[second]) = (a * cos - b * sin, a * sin + b * cos);
+    }
+    head
 }
 
 /// Rows `y` of Q, K and V of one position, Q and K rotated head by head (Su et al. 2021): `turns` holds cosine and sine of a
@@ -80,11 +114,10 @@ pub fn qkv(y: &[f64], turns: &[[f32; 2]], head_dim: usize, [q, k, v]: [&mut [f32
     store(y_v, v);
 }
 
-/// What one query of one head gathers from the values of the positions that it sees: softmax(q k / √n) v (Vaswani et al.
-/// 2017).
-pub fn attention(q: &[f32], keys: &[&[f32]], values: &[&[f32]]) -> Vec<f64> {
+/// What one query of one head gathers from the values of the positions that it sees: softmax(q k scale) v (Vaswani et al. 2017).
+pub fn attention(q: &[f32], keys: &[&[f32]], values: &[&[f32]], scale: f32) -> Vec<f64> {
     let dot = |key: &&[f32]| q.iter().zip(*key).map(|(q, k)| f64::from(*q) * f64::from(*k)).sum::<f64>();
-    let scores: Vec<f64> = keys.iter().map(|key| dot(key) / (q.len() as f64).sqrt()).collect();
+    let scores: Vec<f64> = keys.iter().map(|key| dot(key) * f64::from(scale)).collect();
     let maximum = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weights: Vec<f64> = scores.iter().map(|score| (score - maximum).exp()).collect();
     let total: f64 = weights.iter().sum();

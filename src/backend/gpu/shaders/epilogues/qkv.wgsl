@@ -10,7 +10,7 @@ fn rotated(token: u32, row: u32, y: vec2<f32>) -> vec2<f32> {
     if (pair >= ROPE_PAIRS) {
         return y;
     }
-    let turn = params.turns[token * ROPE_PAIRS + pair];
+    let turn = params.turns[token * TURNS + FIRST_TURN + pair];
     return vec2(y.x * turn.x - y.y * turn.y, y.x * turn.y + y.y * turn.x);
 }
 

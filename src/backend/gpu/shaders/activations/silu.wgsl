@@ -1,0 +1,3 @@
+fn activation(x: f32) -> f32 {
+    return x / (1.0 + exp(-x));
+}
