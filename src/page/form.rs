@@ -177,11 +177,12 @@ impl Form {
     }
 }
 
-/// The text that a run shows before its first token; empty for ids until they are decoded.
+/// The text that a run shows before its first token; empty for ids until they are decoded, and for a conversation, which stands by
+/// itself.
 pub fn prompt_text(prompt: &Prompt) -> &str {
     match prompt {
         Prompt::Text { text, .. } => text,
-        Prompt::Ids(_) => "",
+        Prompt::Ids(_) | Prompt::Chat(_) => "",
     }
 }
 

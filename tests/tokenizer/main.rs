@@ -3,6 +3,7 @@
 
 #![cfg(feature = "engine")]
 
+mod chat;
 mod file;
 // This test writes no wrong lengths, tensors or headers.
 #[allow(dead_code)]
