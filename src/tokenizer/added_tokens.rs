@@ -51,7 +51,8 @@ impl AddedTokens {
         for found in self.names.find_overlapping_iter(text) {
             is_there[found.pattern()] = true;
         }
-        let mut fragments = vec![Fragment::Text(text)];
+        let mut fragments: Vec<_> =
+            Some(text).filter(|text| !text.is_empty()).map(Fragment::Text).into_iter().collect();
         for (token, _) in
             self.tokens.iter().zip(is_there).filter(|(token, is_there)| *is_there && (special || !token.control))
         {

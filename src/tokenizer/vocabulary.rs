@@ -124,8 +124,13 @@ impl<'m> Vocabulary<'m> {
         let roles = roles(metadata, tokens.len(), &algorithm)?;
         let mut eos: Vec<u32> = END_ROLES.iter().filter_map(|role| roles.get(role)).copied().collect();
         for id in END_NAMES.iter().filter_map(|name| ids.get(name)) {
+            let kind = &mut kinds[*id as usize];
+            // In Gemma's vocabulary this one is a tag of HTML.
+            if tokens[*id as usize] == "</s>" && *kind == TokenKind::UserDefined {
+                continue;
+            }
             // Whatever its type in the file: no pre-tokenizer leaves such a name in one piece, so it is no piece of text.
-            kinds[*id as usize] = TokenKind::Control;
+            *kind = TokenKind::Control;
             eos.push(*id);
         }
         eos.sort_unstable();
