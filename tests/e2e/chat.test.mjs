@@ -99,13 +99,13 @@ pageTest('three turns: the reply streams as chips, the cache is kept, nothing sa
 pageTest('the second turn starts sooner with the cache than without', { query: LOADED }, async page => {
   await page.waitForFunction(() => window.nucleus.model, null, { timeout: 60_000 });
   const { first, warm, cold, times } = await page.evaluate(async () => {
-    const long = 'The lighthouse keeper counted the ships that passed at night and wrote their names in a book. '.repeat(12);
+    const long = 'The lighthouse keeper counted the ships that passed at night and wrote their names in a book. '.repeat(9);
     const run = (messages, reuseCache) =>
       window.nucleus.generate({ messages, reuseCache, temperature: 0, maxNewTokens: 12, pace: 'free' });
     const opening = [{ role: 'system', content: 'Answer in a few words.' }, { role: 'user', content: `${long}What did he count?` }];
     const times = [];
     let first, warm, cold;
-    for (let i = 0; i < 3; i++) {
+    for (let i = 0; i < 2; i++) {
       first = await run(opening, false);
       const next = [...opening, { role: 'assistant', content: first.text }, { role: 'user', content: 'And what did he write?' }];
       warm = await window.nucleus.generate({ messages: next, temperature: 0, maxNewTokens: 12, pace: 'free' });
@@ -117,7 +117,7 @@ pageTest('the second turn starts sooner with the cache than without', { query: L
   assert.deepEqual([first.reusedTokens, cold.reusedTokens], [0, 0]);
   assert.ok(warm.reusedTokens >= first.promptTokens, `${warm.reusedTokens} of ${warm.promptTokens}`);
   assert.deepEqual(warm.ids, cold.ids, 'the cache changes no token');
-  assert.ok(first.promptTokens > 200 && Math.min(...times) < 0.5, `warm / cold: ${times}`);
+  assert.ok(first.promptTokens > 150 && Math.min(...times) < 0.5, `warm / cold: ${times}`);
   console.log(`time to first token, second turn of ${warm.promptTokens} tokens: ${times.map(t => t.toFixed(2))} of that from an empty cache`);
 });
 
