@@ -59,6 +59,8 @@ errors! {
     BadHyperparameter = "bad-hyperparameter",
     ShapeMismatch = "shape-mismatch",
     BadTokenizer = "bad-tokenizer",
+    NoChatTemplate = "no-chat-template",
+    TemplateRefused = "template-refused",
     TooLarge = "too-large",
     // Where the file comes from (fetch/)
     Network = "network",

@@ -6,7 +6,7 @@
 
 mod options;
 
-pub use options::{GenerateOptions, Prompt, SamplerOrder, SamplingOptions};
+pub use options::{ChatMessage, GenerateOptions, Prompt, SamplerOrder, SamplingOptions};
 
 use crate::error::Error;
 use crate::tail::Tail;
@@ -32,6 +32,8 @@ pub enum Command {
     Tokenize { text: String, special: bool },
     /// -> `Text`.
     Detokenize { ids: Vec<u32> },
+    /// -> `Rendered`.
+    RenderChat { messages: Vec<ChatMessage> },
     /// One forward pass from an empty cache -> `Logits` of the last position, whole vocabulary.
     Logits { ids: Vec<u32> },
     /// -> `Prefill`*, `Step`*, then `Finished`.
@@ -116,6 +118,7 @@ pub enum Event {
     Model(ModelInfo),
     Tokens(Vec<TokenPiece>),
     Text(String),
+    Rendered(RenderedChat),
     Logits(Vec<f32>),
     /// The prompt: positions computed so far, of how many.
     Prefill {
@@ -224,6 +227,21 @@ pub struct TokenPiece {
     pub id: u32,
     /// The token's own bytes; a control token's are its name.
     pub bytes: Vec<u8>,
+}
+
+/// A conversation as the model reads it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RenderedChat {
+    /// What the template wrote.
+    pub text: String,
+    /// The tokens of it; the first may be a BOS that the template leaves to the tokenizer.
+    pub tokens: Vec<PromptToken>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PromptToken {
+    pub bytes: Vec<u8>,
+    pub is_control: bool,
 }
 
 /// One candidate of a step. Candidates come in descending probability; ids break ties.

@@ -5,8 +5,6 @@
 //
 // Not there yet:
 //   load:      cache true
-//   generate:  messages
-//   renderChat
 
 export interface NucleusError extends Error {
   /** Stable, kebab-case, for programs: `bad-option`, `unsupported-option`, `busy`, `no-model`, `not-gguf`, `device-lost`, ... */
@@ -36,7 +34,12 @@ export interface Nucleus {
   tokenize(text: string, options?: { special?: boolean }): Promise<Token[]>
   /** The text of these ids; ids past the tokenizer's end are empty text. */
   detokenize(ids: number[]): Promise<string>
-  /** Not there yet: rejects with `unsupported-option`. */
+  /**
+   * The prompt that the file's own chat template makes of a conversation, the assistant's turn having begun. In it, what messages
+   * say looks as it was said; `generate({ messages })` keeps it from becoming control tokens, which `prompt` with `special` would
+   * not. A file without a template rejects with `no-chat-template`; a template that is too large, does too much, is wrong or
+   * refuses these messages, with `template-refused`.
+   */
   renderChat(messages: ChatMessage[]): Promise<string>
   /** One forward pass from an empty cache: the logits of the last position, one per token of the vocabulary. */
   logits(ids: number[]): Promise<Float32Array>
@@ -60,7 +63,7 @@ export interface Nucleus {
 }
 
 export interface ChatMessage {
-  role: string
+  role: 'system' | 'user' | 'assistant' | 'tool'
   content: string
 }
 
@@ -157,11 +160,14 @@ export interface Token {
   bytes: Uint8Array
 }
 
-/** Exactly one of `prompt` and `ids` (and, later, `messages`). */
+/** Exactly one of `prompt`, `ids` and `messages`. */
 export interface GenerateOptions {
   prompt?: string
   ids?: number[]
-  /** Not there yet. */
+  /**
+   * A conversation, through the file's chat template (see `renderChat`); the run writes the assistant's next turn. Nothing that a
+   * message says becomes a control token.
+   */
   messages?: ChatMessage[]
   /** Parse control tokens in `prompt`. Default false: they are text. */
   special?: boolean
@@ -220,7 +226,8 @@ export interface GenerateOptions {
   resumeIds?: number[]
   /**
    * Keep what the KV cache holds from the run before, as far as it is of this run's ids; `reusedTokens` says how much that was.
-   * Default false: the run starts from an empty cache, so that its times are all its own. Without effect when `kvCache` is off.
+   * Default true with `messages`, so that a conversation computes its new turn only; else false: the run starts from an empty
+   * cache, and its times are all its own. Without effect when `kvCache` is off.
    */
   reuseCache?: boolean
 }

@@ -96,6 +96,7 @@ impl Engine {
                 let piece = |id| TokenPiece { id, bytes: tokenizer.token_bytes(id).to_vec() };
                 Ok(Event::Tokens(tokenizer.encode(&text, special)?.into_iter().map(piece).collect()))
             }
+            Command::RenderChat { messages } => self.model()?.tokenizer.rendered(&messages).map(Event::Rendered),
             Command::Detokenize { ids } => Ok(Event::Text(self.model()?.tokenizer.decode(&ids))),
             Command::Diagnostics => Ok(Event::Diagnostics(Box::new(Diagnostics {
                 version: env!("CARGO_PKG_VERSION").into(),

@@ -119,9 +119,8 @@ fn prompt_ids(model: &super::Model, prompt: &Prompt) -> Result<Vec<u32>> {
                     "The prompt is empty; the model needs at least one token to go on from.".into(),
                 ));
             }
-            // A prompt whose control tokens were parsed may bring its own.
-            let bos = model.tokenizer.add_bos().filter(|bos| ids.first() != Some(bos));
-            Ok(bos.into_iter().chain(ids).collect())
+            Ok(model.tokenizer.with_bos(ids))
         }
+        Prompt::Chat(messages) => Ok(model.tokenizer.chat(messages)?.ids),
     }
 }

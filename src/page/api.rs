@@ -102,8 +102,12 @@ async fn detokenize(app: Rc<App>, ids: JsValue, _: JsValue) -> Result<JsValue> {
     }
 }
 
-async fn render_chat(_: Rc<App>, _: JsValue, _: JsValue) -> Result<JsValue> {
-    Err(Error::UnsupportedOption("`renderChat` is not there yet: write the prompt out and pass it as `prompt`.".into()))
+async fn render_chat(app: Rc<App>, messages: JsValue, _: JsValue) -> Result<JsValue> {
+    let messages = options::messages(value(&messages))?;
+    match app.client.request(Command::RenderChat { messages }).await? {
+        Event::Rendered(rendered) => Ok(rendered.text.into()),
+        other => Err(unexpected(&other)),
+    }
 }
 
 async fn logits(app: Rc<App>, ids: JsValue, _: JsValue) -> Result<JsValue> {

@@ -4,18 +4,19 @@
 //! `window.nucleus` alike.
 
 mod branch;
+mod chat;
 mod exercise;
 mod lesson;
 mod link;
 mod replay;
 
 use super::api;
+use super::chat_view::ChatView;
 use super::client::{Client, unexpected};
 use super::convert;
 use super::dom::{self, on};
 use super::engine_line::EngineLine;
 use super::form::{Form, Situation, prompt_text};
-use super::options::Pace;
 use super::picker::{ModelSource, Picker};
 use super::run::{RunState, Runs, Start};
 use super::stage::{RunInfo, Stage};
@@ -36,6 +37,7 @@ pub struct App {
     stage: Rc<Stage>,
     runs: Rc<Runs>,
     form: Form,
+    chat: ChatView,
     tempo: TempoControls,
     picker: Rc<Picker>,
     engine_line: EngineLine,
@@ -81,6 +83,7 @@ pub fn start() {
             tempo: TempoControls::new(&runs),
             runs,
             form: Form::new(),
+            chat: ChatView::new(),
             picker: Picker::new(choose),
             engine_line: EngineLine::new(),
             exercise_view: exercise::ExerciseView::new(),
@@ -137,6 +140,7 @@ impl App {
         let app = Rc::clone(self);
         self.listen_to_branches();
         self.listen_to_replay();
+        self.listen_to_chat();
         on(&dom::document(), "keydown", move |event: KeyboardEvent| match event.key().as_str() {
             "Enter" if event.ctrl_key() || event.meta_key() => {
                 event.prevent_default();
@@ -156,7 +160,9 @@ impl App {
             is_loading: self.loading.borrow().is_some(),
             run: self.runs.state(),
             is_exercise: self.is_exercise.get(),
+            chat_refusal: self.chat_refusal(),
         });
+        self.refresh_chat();
         self.refresh_replay();
         self.lesson_view.refresh(self.model.borrow().is_some(), self.form.generate.disabled());
     }
@@ -168,6 +174,7 @@ impl App {
         }
         self.picker.show(model.as_ref());
         self.engine_line.show(model.as_ref());
+        self.stage.gauge.set_length(model.as_ref().map(|model| model.context_length));
         *self.model.borrow_mut() = model;
         self.refresh();
     }
@@ -307,6 +314,9 @@ impl App {
                 is_recorded: false,
             },
         };
+        if branch_at.is_none() {
+            self.keep_reply();
+        }
         let prompt = info.options.prompt.clone();
         let receiver = self.runs.start(info, prompt_text(&prompt), start, on_step)?;
         self.show_prompt_of_ids(prompt);
@@ -381,45 +391,6 @@ impl App {
             "KV cache on: from the next token on, each one costs one position."
         } else {
             "KV cache off: from the next token on, each one computes all positions again."
-        });
-    }
-
-    fn generate_shown(self: &Rc<Self>) {
-        if self.goes_on(|runs| runs.resume()) {
-            self.stage.say("Going on.");
-            return;
-        }
-        self.start_shown(Start::Paced(Pace::Frame), WRITING);
-    }
-
-    fn step_shown(self: &Rc<Self>) {
-        if self.goes_on(|runs| runs.step()) {
-            return;
-        }
-        self.start_shown(
-            Start::OneToken,
-            "One token at a time: One token takes the next, Generate goes on by itself, Stop ends the run.",
-        );
-    }
-
-    /// Applies `go_on` to a paused run, if the form still asks for that run.
-    fn goes_on(&self, go_on: impl Fn(&Rc<Runs>)) -> bool {
-        let is_same = self.runs.state() == RunState::Paused
-            && self.runs.info().is_some_and(|run| self.form.still_asks_for(&run.options));
-        if is_same {
-            go_on(&self.runs);
-        }
-        is_same
-    }
-
-    /// Starts a run from the form; a paused run that the form no longer asks for is ended first, and meanwhile a second click
-    /// starts nothing.
-    fn start_shown(self: &Rc<Self>, start: Start, message: &'static str) {
-        let app = Rc::clone(self);
-        self.start_once(async move {
-            let options = app.form.options()?;
-            app.stop().await?;
-            app.run(options, start, message, None).map(|_| ())
         });
     }
 

@@ -34,9 +34,9 @@ extern "C" {
     fn keys(object: &Object) -> Result<Array, JsValue>;
 }
 
-/// Reads a value, two levels deep: options hold nothing deeper. What throws when it is read reads as such.
+/// Reads a value, three levels deep: options hold nothing deeper than a list of messages. What throws when it is read reads as such.
 pub fn value(js: &JsValue) -> Value {
-    nested(js, 2)
+    nested(js, 3)
 }
 
 /// Reads what `JSON.parse` made of a file of our own.

@@ -35,6 +35,8 @@ pub struct Situation {
     pub is_loading: bool,
     pub run: RunState,
     pub is_exercise: bool,
+    /// Why the mode that is chosen cannot be used.
+    pub chat_refusal: Option<&'static str>,
 }
 
 impl Form {
@@ -102,6 +104,10 @@ impl Form {
     pub fn still_asks_for(&self, running: &GenerateOptions) -> bool {
         let asked = self.read().map(|mut asked| {
             asked.kv_cache = running.kv_cache;
+            if let Prompt::Chat(_) = running.prompt {
+                // What was said has left the form.
+                (asked.prompt, asked.reuse_cache) = (running.prompt.clone(), running.reuse_cache);
+            }
             if self.seed_is_new.checked() {
                 asked.sampling.seed = running.sampling.seed;
             }
@@ -165,8 +171,9 @@ impl Form {
             button.set_disabled(!is_enabled);
             dom::set_if(button, "title", why_not, !is_enabled);
         };
-        set(&self.generate, is_free && now.run != RunState::Running, why_not);
-        set(&self.step, is_free && now.run != RunState::Running, why_not);
+        let (can_write, why_not_write) = (now.chat_refusal.is_none(), now.chat_refusal.unwrap_or(why_not));
+        set(&self.generate, is_free && can_write && now.run != RunState::Running, why_not_write);
+        set(&self.step, is_free && can_write && now.run != RunState::Running, why_not_write);
         set(&self.stop, now.run != RunState::Idle || now.is_exercise || now.is_loading, "Nothing is running");
         set(&self.exercise, is_free && now.run == RunState::Idle, why_not);
         set(&self.race, is_free && now.run == RunState::Idle, why_not);
@@ -177,11 +184,12 @@ impl Form {
     }
 }
 
-/// The text that a run shows before its first token; empty for ids until they are decoded.
+/// The text that a run shows before its first token; empty for ids until they are decoded, and for a conversation, which stands by
+/// itself.
 pub fn prompt_text(prompt: &Prompt) -> &str {
     match prompt {
         Prompt::Text { text, .. } => text,
-        Prompt::Ids(_) => "",
+        Prompt::Ids(_) | Prompt::Chat(_) => "",
     }
 }
 

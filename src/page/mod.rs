@@ -41,6 +41,8 @@ mod candidate_keys;
 #[cfg(target_arch = "wasm32")]
 mod candidates;
 #[cfg(target_arch = "wasm32")]
+mod chat_view;
+#[cfg(target_arch = "wasm32")]
 mod client;
 #[cfg(target_arch = "wasm32")]
 mod convert;
@@ -56,6 +58,8 @@ mod engine_line;
 mod flow;
 #[cfg(target_arch = "wasm32")]
 mod form;
+#[cfg(target_arch = "wasm32")]
+mod gauge;
 #[cfg(target_arch = "wasm32")]
 mod inspector;
 #[cfg(target_arch = "wasm32")]

@@ -5,9 +5,11 @@
 //!
 //! Invariant: pure; it sees [`Value`]s, so that every rule is tested natively.
 
+mod messages;
 mod sampling;
 mod write;
 
+pub use messages::read as messages;
 pub use write::entries;
 
 use crate::error::{Error, Result};
@@ -37,25 +39,34 @@ pub enum Pace {
 /// `generate`'s options; `seed` fills in where none was given.
 pub fn generate(options: Value, seed: u64) -> Result<(GenerateOptions, Pace)> {
     let mut fields = Fields::of("generate", options)?;
-    fields.refuse("messages")?;
     let pace = match fields.choice("pace", &["frame", "free"])? {
         Some("free") => Pace::Free,
         _ => Pace::Frame,
     };
     let special = fields.flag("special")?;
-    let prompt = match (fields.text("prompt")?, fields.ids("ids")?) {
-        (Some(text), None) => Prompt::Text { text, special: special.unwrap_or(false) },
-        (None, Some(_)) if special == Some(true) => {
+    let prompt = match (fields.text("prompt")?, fields.ids("ids")?, fields.take("messages")) {
+        (Some(text), None, None) => Prompt::Text { text, special: special.unwrap_or(false) },
+        (None, Some(_), None) if special == Some(true) => {
             return Err(bad("special", "it is about text, and `ids` was given"));
         }
-        (None, Some(ids)) => Prompt::Ids(ids),
-        (Some(_), Some(_)) => {
-            return Err(Error::BadOption("Both `prompt` and `ids` were given: expected one of them.".into()));
+        (None, None, Some(_)) if special == Some(true) => {
+            return Err(bad("special", "what messages say is never a control token"));
         }
-        (None, None) => {
-            return Err(Error::BadOption("Neither `prompt` nor `ids` was given: expected one of them.".into()));
+        (None, Some(ids), None) => Prompt::Ids(ids),
+        (None, None, Some(messages)) => Prompt::Chat(messages::read(messages)?),
+        (None, None, None) => {
+            return Err(Error::BadOption(
+                "None of `prompt`, `ids` and `messages` was given: expected one of them.".into(),
+            ));
+        }
+        _ => {
+            return Err(Error::BadOption(
+                "More than one of `prompt`, `ids` and `messages` was given: expected one of them.".into(),
+            ));
         }
     };
+    // A conversation goes on from what the cache holds of it.
+    let keeps_cache = matches!(prompt, Prompt::Chat(_));
     let options = GenerateOptions {
         prompt,
         max_new_tokens: fields.whole("maxNewTokens", 1, u32::MAX)?.unwrap_or(64),
@@ -68,7 +79,7 @@ pub fn generate(options: Value, seed: u64) -> Result<(GenerateOptions, Pace)> {
         candidates: fields.whole("candidates", 0, u32::MAX)?.unwrap_or(64),
         resume_ids: fields.ids("resumeIds")?.unwrap_or_default(),
         force_ids: fields.ids("forceIds")?.unwrap_or_default(),
-        reuse_cache: fields.flag("reuseCache")?.unwrap_or(false),
+        reuse_cache: fields.flag("reuseCache")?.unwrap_or(keeps_cache),
     };
     fields.finish()?;
     Ok((options, pace))
@@ -189,11 +200,6 @@ impl Fields {
                 self.method
             ))),
         }
-    }
-
-    /// Takes an option that is not there yet: fine when absent.
-    fn refuse(&mut self, name: &str) -> Result<()> {
-        self.take(name).map_or(Ok(()), |_| Err(not_yet(name, "leave it out")))
     }
 
     fn text(&mut self, name: &str) -> Result<Option<String>> {

@@ -268,6 +268,9 @@ impl Runs {
                     call
                 }
                 Event::Prefill { done, total } => {
+                    if !run.has_step {
+                        self.stage.gauge.show(done);
+                    }
                     // Without the cache every token has a prefill of its own; only the first one reads the prompt.
                     if total > N_LONG_PROMPT && !run.has_step {
                         self.stage.say(&format!("Reading the prompt: {done} of {total} tokens."));

@@ -113,7 +113,7 @@ mod tests {
     fn prompt_text(options: &GenerateOptions) -> String {
         match &options.prompt {
             Prompt::Text { text, .. } => text.clone(),
-            Prompt::Ids(_) => String::new(),
+            Prompt::Ids(_) | Prompt::Chat(_) => String::new(),
         }
     }
 

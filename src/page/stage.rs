@@ -8,6 +8,7 @@
 use super::branch_view::BranchView;
 use super::branches::Branches;
 use super::dom::{self, TextCell, by_id};
+use super::gauge::Gauge;
 use super::inspector::Inspector;
 use super::output::Output;
 use super::scrub::Scrubber;
@@ -58,6 +59,7 @@ pub struct Stage {
     what_if: WhatIfPanel,
     what_if_note: TextCell,
     pub speed: SpeedView,
+    pub gauge: Gauge,
     pub time_strip: Rc<TimeStrip>,
     run: RefCell<Option<Rc<RunInfo>>>,
     steps: RefCell<Vec<Rc<StepRecord>>>,
@@ -107,6 +109,7 @@ impl Stage {
                 }),
                 what_if_note: TextCell::of_id("if-step"),
                 speed: SpeedView::new(),
+                gauge: Gauge::new(),
                 time_strip: TimeStrip::new(),
                 run: RefCell::default(),
                 steps: RefCell::default(),
@@ -172,6 +175,7 @@ impl Stage {
         let Some(run) = self.run.borrow().clone() else { return };
         self.output.extend(&new);
         self.speed.extend(&new, &run, is_held, now_ms);
+        self.gauge.show(new.last().map_or(0, |step| step.position + 1));
         let n_before = self.steps.borrow().len();
         self.steps.borrow_mut().extend(new.into_iter().map(Rc::new));
         self.mark_current();
@@ -399,6 +403,7 @@ impl Stage {
             self.steps.borrow_mut().extend_from_slice(part);
         }
         self.output.follow();
+        self.gauge.show(steps.last().map_or(0, |step| step.position + 1));
         self.show_current();
         self.show_place();
         self.show_branches();

@@ -185,6 +185,10 @@ pub fn explain(error: &Error) -> String {
         Error::UnsupportedOption(_) => ("That option is not there yet.", "Leave it out."),
         Error::NoModel(_) => ("No model is loaded.", "Load one first."),
         Error::Busy(_) => ("The engine is busy.", "Stop what is running, or wait for it."),
+        Error::NoChatTemplate(_) => ("This model has no chat.", "Choose Complete, or load a model that has one."),
+        Error::TemplateRefused(_) => {
+            ("The model's chat template failed.", "Choose Complete, or start a new conversation.")
+        }
         Error::EmptyPrompt(_) => ("There is no prompt.", "Type a few words."),
         Error::PromptTooLong(_) => ("The prompt is too long.", "Shorten it, or load the model with a longer context."),
         Error::BadToken(_) => ("A token id is not in the vocabulary.", "Use ids that the tokenizer gave."),

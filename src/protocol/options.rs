@@ -36,8 +36,25 @@ impl GenerateOptions {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Prompt {
-    Text { text: String, special: bool },
+    Text {
+        text: String,
+        special: bool,
+    },
     Ids(Vec<u32>),
+    /// Rendered by the file's own chat template; the assistant's next turn is what the run writes.
+    Chat(Vec<ChatMessage>),
+}
+
+/// One turn of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChatMessage {
+    /// One of [`ChatMessage::ROLES`].
+    pub role: String,
+    pub content: String,
+}
+
+impl ChatMessage {
+    pub const ROLES: [&str; 4] = ["system", "user", "assistant", "tool"];
 }
 
 /// The decoding chain: processors of logits, filters, temperature (SEMANTICS.md, "Sampling"). Semantics are those of transformers.

@@ -4,6 +4,7 @@
 
 use crate::error::{Error, Result, quoted};
 use crate::tokenizer::pieces::is_byte_level;
+use crate::tokenizer::pre_tokenizer::PreTokenizer;
 use crate::tokenizer::vocabulary::{TokenKind, Vocabulary};
 use std::collections::HashSet;
 use tokenizers::models::bpe::{BPE, Merges, Vocab};
@@ -26,26 +27,26 @@ pub(super) struct ByteLevelBpe {
 
 impl ByteLevelBpe {
     /// Errors: `bad-tokenizer` for a merge of pieces that the vocabulary lacks.
-    pub(super) fn new(vocabulary: &Vocabulary) -> Result<Self> {
+    pub(super) fn new(vocabulary: &Vocabulary, merges: &[String], pre: &PreTokenizer) -> Result<Self> {
         // A control token is no piece here, so that no text can become one, merges or not.
         let mut pieces: Vocab = (0..)
             .zip(vocabulary.tokens.iter().zip(&vocabulary.kinds))
             .filter(|(_, (token, kind))| **kind != TokenKind::Control && is_byte_level(token))
             .map(|(id, (token, _))| (token.clone(), id))
             .collect();
-        let merges = merges(vocabulary, &pieces)?;
+        let merges = reachable(merges, vocabulary, &pieces)?;
         pieces.insert(HOLE.0.to_owned(), HOLE.1);
 
         let model = BPE::builder()
             .vocab_and_merges(pieces, merges)
             .unk_token(HOLE.0.to_owned())
-            .ignore_merges(vocabulary.pre.ignore_merges)
+            .ignore_merges(pre.ignore_merges)
             // The crate's word cache is thread-local and outlives the tokenizer that filled it.
             .cache_capacity(0)
             .build()
             .map_err(refused)?;
         let mut steps = Vec::new();
-        for regex in vocabulary.pre.regexes {
+        for regex in pre.regexes {
             let pattern = SplitPattern::Regex((*regex).to_owned());
             let split = Split::new(pattern, SplitDelimiterBehavior::Isolated, false).map_err(refused)?;
             steps.push(PreTokenizerWrapper::from(split));
@@ -74,12 +75,12 @@ impl ByteLevelBpe {
 
 /// The merges that text can reach, highest priority first. The builder of the crate panics on a merge whose result is
 /// longer than every piece, so all three pieces are looked up here.
-fn merges(vocabulary: &Vocabulary, pieces: &Vocab) -> Result<Merges> {
+fn reachable(all: &[String], vocabulary: &Vocabulary, pieces: &Vocab) -> Result<Merges> {
     let known: HashSet<&str> = vocabulary.tokens.iter().map(String::as_str).collect();
-    let mut seen = HashSet::with_capacity(vocabulary.merges.len());
-    let mut merges = Merges::with_capacity(vocabulary.merges.len());
+    let mut seen = HashSet::with_capacity(all.len());
+    let mut merges = Merges::with_capacity(all.len());
     let mut merged = String::new();
-    for (rank, merge) in vocabulary.merges.iter().enumerate() {
+    for (rank, merge) in all.iter().enumerate() {
         let (left, right) = match merge.split_once(' ') {
             Some((left, right)) if !left.is_empty() && !right.is_empty() && !right.contains(' ') => (left, right),
             _ => {

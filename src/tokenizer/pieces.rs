@@ -4,6 +4,9 @@
 
 use crate::tokenizer::vocabulary::TokenKind;
 
+/// How SentencePiece writes a space.
+pub(super) const SPM_SPACE: char = '\u{2581}';
+
 /// Bytes of all pieces in one block: no allocation per token, none to read one.
 pub(super) struct Pieces {
     bytes: Vec<u8>,
@@ -12,14 +15,15 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// `tokens` and `kinds` have the same length.
-    pub(super) fn new(tokens: &[String], kinds: &[TokenKind]) -> Self {
+    /// `tokens` and `kinds` have the same length. `is_spm`: a space is written `▁`; otherwise pieces are in the byte alphabet.
+    pub(super) fn new(tokens: &[String], kinds: &[TokenKind], is_spm: bool) -> Self {
         let mut bytes = Vec::with_capacity(tokens.iter().map(String::len).sum());
         let mut offsets = Vec::with_capacity(tokens.len() + 1);
         offsets.push(0);
         for (token, kind) in tokens.iter().zip(kinds) {
             match kind {
                 TokenKind::Byte(byte) => bytes.push(*byte),
+                TokenKind::Normal if is_spm => bytes.extend(token.replace(SPM_SPACE, " ").as_bytes()),
                 TokenKind::Normal if is_byte_level(token) => bytes.extend(token.chars().filter_map(byte_of_char)),
                 // Written as it reads, not in the byte alphabet.
                 TokenKind::Normal | TokenKind::Control | TokenKind::UserDefined => bytes.extend(token.as_bytes()),

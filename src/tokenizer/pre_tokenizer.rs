@@ -21,10 +21,26 @@ const GPT_2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}
 const LLAMA_3: &str = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const QWEN_2: &str = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
+/// Mistral's. llama.cpp writes the classes of upper and lower case letters as letters that are not `a-z` and not `A-Z`.
+const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?((?=[\p{L}])([^a-z]))*((?=[\p{L}])([^A-Z]))+|[^\r\n\p{L}\p{N}]?((?=[\p{L}])([^a-z]))+((?=[\p{L}])([^A-Z]))*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+/// What llama.cpp falls back to.
+const DEFAULT: [&str; 4] = [
+    r"[\p{P}\$\+<=>\^~\|]+",
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)",
+    r"\p{N}+",
+    r"[0-9][0-9][0-9]",
+];
+
 /// Names, regexes and flags as in llama.cpp (src/llama-vocab.cpp, `LLAMA_VOCAB_PRE_TYPE_*`).
-const PRE_TOKENIZERS: [PreTokenizer; 4] = [
+const PRE_TOKENIZERS: [PreTokenizer; 6] = [
     PreTokenizer { names: &["gpt-2", "phi-2"], regexes: &[GPT_2], ignore_merges: false, add_bos: false },
-    PreTokenizer { names: &["smollm"], regexes: &[r"\p{N}", GPT_2], ignore_merges: false, add_bos: false },
+    PreTokenizer {
+        names: &["smollm", "refact", "starcoder"],
+        regexes: &[r"\p{N}", GPT_2],
+        ignore_merges: false,
+        add_bos: false,
+    },
     PreTokenizer { names: &["qwen2", "deepseek-r1-qwen"], regexes: &[QWEN_2], ignore_merges: false, add_bos: false },
     PreTokenizer {
         names: &["llama-bpe", "llama3", "llama-v3"],
@@ -32,6 +48,8 @@ const PRE_TOKENIZERS: [PreTokenizer; 4] = [
         ignore_merges: true,
         add_bos: true,
     },
+    PreTokenizer { names: &["tekken"], regexes: &[TEKKEN], ignore_merges: true, add_bos: true },
+    PreTokenizer { names: &["default"], regexes: &DEFAULT, ignore_merges: false, add_bos: false },
 ];
 
 impl PreTokenizer {

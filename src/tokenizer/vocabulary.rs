@@ -15,6 +15,7 @@ const MERGES: &str = "tokenizer.ggml.merges";
 const MODEL: &str = "tokenizer.ggml.model";
 const PRE: &str = "tokenizer.ggml.pre";
 const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
+const ADD_SPACE_PREFIX: &str = "tokenizer.ggml.add_space_prefix";
 
 /// The tokens with a role, as `tokenizer.ggml.<role>_token_id` (GGUF specification; the misspelling is the format's).
 const ROLES: [&str; 18] = [
@@ -39,6 +40,13 @@ const ROLES: [&str; 18] = [
 ];
 const END_ROLES: [&str; 3] = ["eos", "eot", "eom"];
 
+/// The roles that SentencePiece files fill where they are silent (llama.cpp, src/llama-vocab.cpp, `LLAMA_VOCAB_TYPE_SPM`).
+const SPM_ROLES: [(&str, u32); 3] = [("unknown", 0), ("bos", 1), ("eos", 2)];
+
+/// What transformers calls the tokens of these roles in a chat template.
+const TEMPLATE_NAMES: [(&str, &str); 4] =
+    [("bos", "bos_token"), ("eos", "eos_token"), ("unknown", "unk_token"), ("padding", "pad_token")];
+
 /// Tokens that end a text or a turn whatever the file says of them: many files name one and leave out the other. From
 /// llama.cpp (src/llama-vocab.cpp, `special_eog_ids`).
 const END_NAMES: [&str; 16] = [
@@ -62,7 +70,7 @@ const END_NAMES: [&str; 16] = [
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenKind {
-    /// A piece that BPE may produce.
+    /// A piece of text.
     Normal,
     /// Steers the model; no part of the text.
     Control,
@@ -77,38 +85,52 @@ pub(super) struct Vocabulary<'m> {
     pub(super) tokens: &'m [String],
     /// As long as `tokens`.
     pub(super) kinds: Vec<TokenKind>,
-    /// Two pieces with a space between, highest priority first. Not validated: `bpe` takes them apart.
-    pub(super) merges: &'m [String],
-    pub(super) pre: &'static PreTokenizer,
+    pub(super) algorithm: Algorithm<'m>,
     /// The token to start with, where the model wants one.
     pub(super) add_bos: Option<u32>,
     /// Ascending.
     pub(super) eos: Vec<u32>,
+    pub(super) unknown: Option<u32>,
+    /// Of the tokens that chat templates write, by the names that they write them by.
+    pub(super) role_names: Vec<(&'static str, String)>,
+}
+
+/// How text becomes pieces.
+#[derive(Clone, Copy)]
+pub(super) enum Algorithm<'m> {
+    /// `gpt2`: byte-level BPE.
+    Bpe {
+        /// Two pieces with a space between, highest priority first. Not validated: `bpe` takes them apart.
+        merges: &'m [String],
+        pre: &'static PreTokenizer,
+    },
+    /// `llama`: SentencePiece, by scores.
+    Spm {
+        /// As long as `tokens`.
+        scores: &'m [f32],
+        /// Text begins with a space of its own.
+        add_space_prefix: bool,
+    },
 }
 
 impl<'m> Vocabulary<'m> {
     /// `vocab_size`: rows of the token embedding.
     pub(super) fn from_metadata(metadata: &'m Metadata, vocab_size: usize) -> Result<Self> {
-        let model = required(metadata.string(MODEL), MODEL)?;
-        if model != "gpt2" {
-            return refuse(format!("`{MODEL}` is {}; expected gpt2, the only tokenizer known here.", quoted(model)));
-        }
-        let pre = required(metadata.string(PRE), PRE)?;
-        let Some(pre) = PreTokenizer::by_name(pre) else {
-            return refuse(format!("`{PRE}` is {}; expected one of {}.", quoted(pre), PreTokenizer::known_names()));
-        };
         let tokens = required(metadata.strings(TOKENS), TOKENS)?;
         let ids = ids_by_piece(tokens, vocab_size)?;
-        if let Some(scores) = optional(metadata.floats(SCORES))? {
-            same_length(SCORES, scores.len(), tokens.len())?;
-        }
+        let algorithm = algorithm(metadata, tokens.len())?;
         let mut kinds = kinds(metadata, tokens)?;
 
-        let roles = roles(metadata, tokens.len())?;
+        let roles = roles(metadata, tokens.len(), &algorithm)?;
         let mut eos: Vec<u32> = END_ROLES.iter().filter_map(|role| roles.get(role)).copied().collect();
         for id in END_NAMES.iter().filter_map(|name| ids.get(name)) {
+            let kind = &mut kinds[*id as usize];
+            // In Gemma's vocabulary this one is a tag of HTML.
+            if tokens[*id as usize] == "</s>" && *kind == TokenKind::UserDefined {
+                continue;
+            }
             // Whatever its type in the file: no pre-tokenizer leaves such a name in one piece, so it is no piece of text.
-            kinds[*id as usize] = TokenKind::Control;
+            *kind = TokenKind::Control;
             eos.push(*id);
         }
         eos.sort_unstable();
@@ -120,16 +142,50 @@ impl<'m> Vocabulary<'m> {
                 return refuse(format!("`{ADD_BOS}` is true, but the file has no `tokenizer.ggml.bos_token_id`."));
             }
             Some(add_bos) => add_bos,
-            None => pre.add_bos,
+            None => algorithm.adds_bos(),
         };
+        let name = |(role, name)| Some((name, tokens[*roles.get(role)? as usize].clone()));
         Ok(Self {
             tokens,
             kinds,
-            merges: required(metadata.strings(MERGES), MERGES)?,
-            pre,
+            algorithm,
             add_bos: bos.filter(|_| add_bos),
             eos,
+            unknown: roles.get("unknown").copied(),
+            role_names: TEMPLATE_NAMES.into_iter().filter_map(name).collect(),
         })
+    }
+}
+
+impl Algorithm<'_> {
+    /// Whether a text starts with BOS where the file is silent.
+    fn adds_bos(&self) -> bool {
+        match self {
+            Algorithm::Bpe { pre, .. } => pre.add_bos,
+            Algorithm::Spm { .. } => true,
+        }
+    }
+}
+
+fn algorithm(metadata: &Metadata, n_tokens: usize) -> Result<Algorithm<'_>> {
+    let model = required(metadata.string(MODEL), MODEL)?;
+    let scores = optional(metadata.floats(SCORES))?;
+    if let Some(scores) = scores {
+        same_length(SCORES, scores.len(), n_tokens)?;
+    }
+    match model {
+        "gpt2" => {
+            let pre = required(metadata.string(PRE), PRE)?;
+            let Some(pre) = PreTokenizer::by_name(pre) else {
+                return refuse(format!("`{PRE}` is {}; expected one of {}.", quoted(pre), PreTokenizer::known_names()));
+            };
+            Ok(Algorithm::Bpe { merges: required(metadata.strings(MERGES), MERGES)?, pre })
+        }
+        "llama" => Ok(Algorithm::Spm {
+            scores: required(Ok(scores), SCORES)?,
+            add_space_prefix: optional(metadata.boolean(ADD_SPACE_PREFIX))?.unwrap_or(true),
+        }),
+        _ => refuse(format!("`{MODEL}` is {}; expected gpt2 or llama, the tokenizers known here.", quoted(model))),
     }
 }
 
@@ -176,8 +232,11 @@ fn kinds(metadata: &Metadata, tokens: &[String]) -> Result<Vec<TokenKind>> {
 }
 
 /// The id of each role that the file fills.
-fn roles(metadata: &Metadata, n_tokens: usize) -> Result<HashMap<&'static str, u32>> {
+fn roles(metadata: &Metadata, n_tokens: usize, algorithm: &Algorithm) -> Result<HashMap<&'static str, u32>> {
     let mut ids = HashMap::new();
+    if matches!(algorithm, Algorithm::Spm { .. }) {
+        ids.extend(SPM_ROLES.into_iter().filter(|(_, id)| (*id as usize) < n_tokens));
+    }
     for role in ROLES {
         let key = format!("tokenizer.ggml.{role}_token_id");
         let Some(id) = optional(metadata.unsigned(&key))? else { continue };

@@ -48,6 +48,10 @@ impl File {
         self.0.insert(format!("tokenizer.ggml.{key}"), value);
     }
 
+    pub fn set_template(&mut self, template: Value) {
+        self.0.insert("tokenizer.chat_template".to_owned(), template);
+    }
+
     pub fn remove(&mut self, key: &str) {
         self.0.remove(&format!("tokenizer.ggml.{key}")).unwrap();
     }

@@ -3,8 +3,11 @@
 
 #![cfg(feature = "engine")]
 
+mod chat;
 mod file;
 // This test writes no wrong lengths, tensors or headers.
+#[cfg(not(target_arch = "wasm32"))]
+mod gemma3;
 #[allow(dead_code)]
 #[path = "../support/gguf_writer.rs"]
 mod gguf_writer;
@@ -12,4 +15,5 @@ mod refusals;
 mod small_vocabularies;
 #[cfg(not(target_arch = "wasm32"))]
 mod smollm2;
+mod spm;
 mod utf8_stream;

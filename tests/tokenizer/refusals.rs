@@ -10,9 +10,9 @@ type Refusal = (&'static str, fn(&mut File), &'static str);
 const REFUSALS: &[Refusal] = &[
     ("no model", |file| file.remove("model"), "`tokenizer.ggml.model` is missing"),
     ("model of the wrong type", |file| file.set("model", Value::U32(1)), "`tokenizer.ggml.model` has type u32"),
-    ("unknown model", |file| file.set("model", Value::String("bert".into())), "`bert`; expected gpt2"),
+    ("unknown model", |file| file.set("model", Value::String("bert".into())), "`bert`; expected gpt2 or llama"),
     ("no pre", |file| file.remove("pre"), "`tokenizer.ggml.pre` is missing"),
-    ("unknown pre", |file| file.set("pre", Value::String("tekken".into())), "`tekken`; expected one of gpt-2"),
+    ("unknown pre", |file| file.set("pre", Value::String("klingon".into())), "`klingon`; expected one of gpt-2"),
     ("no vocabulary", |file| file.remove("tokens"), "`tokenizer.ggml.tokens` is missing"),
     ("empty vocabulary", |file| file.change_strings("tokens", Vec::clear), "has 0 pieces"),
     (

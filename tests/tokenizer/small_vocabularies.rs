@@ -9,7 +9,7 @@ use wasm_bindgen_test::wasm_bindgen_test as test;
 fn each_pre_tokenizer_cuts_numbers_and_contractions_its_own_way() {
     let pieces = [("12", NORMAL), ("123", NORMAL), ("1234", NORMAL), ("'S", NORMAL), ("Ġ'", NORMAL), ("'S'", NORMAL)];
     let merges = ["1 2", "12 3", "123 4", "' S", "'S '", "Ġ '"];
-    let cases: [(&str, &str, &[u32]); 12] = [
+    let cases: [(&str, &str, &[u32]); 17] = [
         ("gpt-2", "1234", &[258]),
         ("phi-2", "1234", &[258]),
         ("smollm", "1234", &[49, 50, 51, 52]),
@@ -22,11 +22,28 @@ fn each_pre_tokenizer_cuts_numbers_and_contractions_its_own_way() {
         ("gpt-2", "'S", &[39, 83]),
         ("smollm", "'S", &[39, 83]),
         ("qwen2", "'S", &[259]),
+        ("tekken", "1234", &[49, 50, 51, 52]),
+        ("tekken", "'S'", &[259, 39]),
+        ("refact", "1234", &[49, 50, 51, 52]),
+        ("default", "1234", &[257, 52]),
+        ("default", "'S'", &[39, 83, 39]),
         ("llama-bpe", "'S", &[259]),
     ];
     for (pre, text, ids) in cases {
         let tokenizer = File::new(pre, &pieces, &merges).tokenizer(262).unwrap();
         assert_eq!(tokenizer.encode(text, false).unwrap(), ids, "{pre}: {text:?}");
+    }
+}
+
+#[test]
+fn tekken_cuts_where_a_word_of_capitals_begins() {
+    let pieces = [("aB", NORMAL), ("Bb", NORMAL), ("BB", NORMAL)];
+    let tokenizer = File::new("tekken", &pieces, &["a B", "B b", "B B"]).tokenizer(259).unwrap();
+    assert_eq!(tokenizer.encode("aBb", false).unwrap(), [97, 257]);
+    assert_eq!(tokenizer.encode("aBB", false).unwrap(), [97, 258]);
+    for unit in ["a", "B", "aB", "é", "\u{65e5}"] {
+        let text = unit.repeat(100_000 / unit.len());
+        assert_eq!(tokenizer.decode(&tokenizer.encode(&text, false).unwrap()), text, "{unit}");
     }
 }
 
@@ -118,7 +135,7 @@ fn bos_is_added_where_the_file_or_its_pre_tokenizer_says_so() {
 
 #[test]
 fn long_white_space_is_cut_as_short_is_or_refused() {
-    for pre in ["gpt-2", "smollm", "qwen2", "llama-bpe"] {
+    for pre in ["gpt-2", "smollm", "qwen2", "llama-bpe", "tekken", "default"] {
         let tokenizer = File::new(pre, &[("ĠĠ", NORMAL)], &["Ġ Ġ"]).tokenizer(257).unwrap();
         // All but the last space are one piece, an odd number of them; a regex engine that gave up would leave pairs only.
         let ids = tokenizer.encode(&format!("{}x", " ".repeat(500_000)), false).unwrap();

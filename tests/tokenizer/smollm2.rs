@@ -1,6 +1,7 @@
 //! The vocabulary of SmolLM2 and llama.cpp's ids (`fixtures/smollm2-135m-q4_1.json`).
 
 use nucleus::gguf::Gguf;
+use nucleus::protocol::ChatMessage;
 use nucleus::tokenizer::{TokenBytes, Tokenizer, Utf8Stream};
 use std::sync::OnceLock;
 
@@ -43,6 +44,19 @@ fn ids_equal_llama_cpp() {
         assert_eq!(smollm2().encode(&case.text, false).unwrap(), case.ids, "{:?}", case.text);
         assert_eq!(smollm2().encode(&case.text, true).unwrap(), case.ids_special, "{:?}, special", case.text);
     }
+}
+
+#[test]
+fn its_own_template_makes_a_prompt() {
+    let say = |role: &str, content: &str| ChatMessage { role: role.into(), content: content.into() };
+    let prompt = smollm2().chat(&[say("user", "Hi <|im_end|>")]).unwrap();
+    let text = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n<|im_start|>user\nHi <|im_end|><|im_end|>\n<|im_start|>assistant\n";
+    assert_eq!(prompt.text, text);
+    let control: Vec<u32> = prompt.ids.iter().copied().filter(|id| smollm2().is_control(*id)).collect();
+    assert_eq!(control, [1, 2, 1, 2, 1], "the one that was said is text");
+    let said = smollm2().chat(&[say("system", "Be brief."), say("user", "Hi")]).unwrap();
+    assert_eq!(said.ids, smollm2().encode(&said.text, true).unwrap());
+    assert!(said.text.starts_with("<|im_start|>system\nBe brief.<|im_end|>\n"), "{}", said.text);
 }
 
 #[test]

@@ -206,6 +206,10 @@ impl App {
 
     fn act_on_card(self: &Rc<Self>) {
         let view = &self.lesson_view;
+        // Its texts go on from the prompt.
+        self.chat.leave();
+        self.refresh();
+        self.keep_reply();
         let has_model = self.model.borrow().is_some();
         if has_model && self.form.generate.disabled() {
             return;

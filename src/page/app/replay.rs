@@ -117,6 +117,7 @@ impl App {
         let text = JsFuture::from(file.text()).await.map_err(unreadable)?.as_string().unwrap_or_default();
         let run = RunFile::parse(&text)?;
         self.end_run().await?;
+        self.keep_reply();
         self.form.fill(&entries(&run.options));
         let info = RunInfo {
             options: run.options.clone(),

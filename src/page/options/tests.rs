@@ -37,9 +37,25 @@ fn defaults_are_the_documented_ones() {
 }
 
 #[test]
-fn options_that_are_not_there_yet_are_refused_by_name() {
-    let message = object(&[("role", text_of("user")), ("content", text_of("hi"))]);
-    refused(generate(object(&[("messages", List(vec![message]))]), 0).map(|o| o.0), "unsupported-option", "messages");
+fn messages_are_read_and_bad_ones_refused_by_place() {
+    let say = |role: &str| object(&[("role", text_of(role)), ("content", text_of("hi"))]);
+    let asked = |items: Vec<Value>| generate(object(&[("messages", List(items))]), 0).map(|(options, _)| options);
+    let options = asked(vec![say("system"), say("user")]).unwrap();
+    let Prompt::Chat(messages) = options.prompt else { panic!("{:?}", options.prompt) };
+    assert_eq!((messages[0].role.as_str(), messages[1].content.as_str()), ("system", "hi"));
+    assert!(options.reuse_cache, "a conversation keeps its cache");
+    let cold = object(&[("messages", List(vec![say("user")])), ("reuseCache", Bool(false))]);
+    assert!(!generate(cold, 0).unwrap().0.reuse_cache);
+
+    refused(asked(vec![]), "bad-option", "messages");
+    refused(asked(vec![say("user"), text_of("hi")]), "bad-option", "messages[1]");
+    refused(asked(vec![say("narrator")]), "bad-option", "messages[0].role");
+    refused(asked(vec![object(&[("role", text_of("user"))])]), "bad-option", "messages[0].content");
+    let named = object(&[("role", text_of("user")), ("content", text_of("hi")), ("name", text_of("x"))]);
+    refused(asked(vec![named]), "bad-option", "name");
+    refused(with("messages", List(vec![say("user")])), "bad-option", "messages");
+    let special = object(&[("messages", List(vec![say("user")])), ("special", Bool(true))]);
+    refused(generate(special, 0).map(|o| o.0), "bad-option", "special");
 }
 
 #[test]

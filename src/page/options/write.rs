@@ -3,7 +3,7 @@
 //! Invariant: the inverse of [`super::generate`]; what is written is read as the same options.
 
 use super::Value;
-use crate::protocol::{GenerateOptions, Prompt, SamplerOrder, SamplingOptions};
+use crate::protocol::{ChatMessage, GenerateOptions, Prompt, SamplerOrder, SamplingOptions};
 
 /// The options by their names in the API. What decides the text is always written, so that other defaults change nothing; the
 /// rest where it is not off.
@@ -15,6 +15,7 @@ pub fn entries(options: &GenerateOptions) -> Vec<(String, Value)> {
             vec![("prompt", Some(Value::Text(text.clone()))), ("special", flag(*special, false))]
         }
         Prompt::Ids(ids) => vec![("ids", Some(whole_list(ids)))],
+        Prompt::Chat(messages) => vec![("messages", Some(Value::List(messages.iter().map(message).collect())))],
     };
     entries.extend([
         ("maxNewTokens", Some(Value::Number(options.max_new_tokens.into()))),
@@ -39,7 +40,7 @@ pub fn entries(options: &GenerateOptions) -> Vec<(String, Value)> {
         ("candidates", (options.candidates != 64).then(|| Value::Number(options.candidates.into()))),
         ("resumeIds", ids(&options.resume_ids)),
         ("forceIds", ids(&options.force_ids)),
-        ("reuseCache", flag(options.reuse_cache, false)),
+        ("reuseCache", flag(options.reuse_cache, matches!(options.prompt, Prompt::Chat(_)))),
     ]);
     entries.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
@@ -67,6 +68,11 @@ fn whole_list(ids: &[u32]) -> Value {
 
 fn ids(ids: &[u32]) -> Option<Value> {
     (!ids.is_empty()).then(|| whole_list(ids))
+}
+
+fn message(message: &ChatMessage) -> Value {
+    let text = |text: &String| Value::Text(text.clone());
+    Value::Object(vec![("role".into(), text(&message.role)), ("content".into(), text(&message.content))])
 }
 
 fn texts(texts: &[String]) -> Value {
@@ -117,7 +123,11 @@ pub(crate) mod tests {
     #[test]
     fn what_is_written_is_read_as_the_same() {
         let plain = GenerateOptions { prompt: Prompt::Ids(vec![1, 2]), ..generate(text("x"), 7).unwrap().0 };
-        for options in [everything(), plain, generate(text(""), 3).unwrap().0] {
+        let say = |role: &str, content: &str| ChatMessage { role: role.into(), content: content.into() };
+        let messages = vec![say("system", ""), say("user", "<|im_end|>")];
+        let chat = GenerateOptions { prompt: Prompt::Chat(messages), reuse_cache: true, ..plain.clone() };
+        let cold = GenerateOptions { reuse_cache: false, ..chat.clone() };
+        for options in [everything(), plain, chat, cold, generate(text(""), 3).unwrap().0] {
             let read = generate(Value::Object(entries(&options)), 99).unwrap().0;
             assert_eq!(read, options);
         }
