@@ -10,8 +10,9 @@ use crate::model::Plan;
 use crate::protocol::MemoryNeeds;
 
 /// Of the tokenizer, measured (`tests/memory.rs`): maps from pieces to ids and back, and of pairs that merge.
-const BYTES_PER_TOKEN: u64 = 200;
-const BYTES_PER_MERGE: u64 = 80;
+const TOKENIZER: u64 = 232_000;
+const BYTES_PER_TOKEN: u64 = 84;
+const BYTES_PER_MERGE: u64 = 60;
 
 /// What a model takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +49,9 @@ impl Estimate {
             weights: cpu.weights,
             cache: cpu.per_position * (context_length as u64).next_multiple_of(cpu.granule),
             work: cpu.work,
-            tokenizer: BYTES_PER_TOKEN * len("tokenizer.ggml.tokens") + BYTES_PER_MERGE * len("tokenizer.ggml.merges"),
+            tokenizer: TOKENIZER
+                + BYTES_PER_TOKEN * len("tokenizer.ggml.tokens")
+                + BYTES_PER_MERGE * len("tokenizer.ggml.merges"),
             // What the GPU has no kernel for it will not hold.
             gpu: GpuBackend::needed_bytes(plan, context_length).unwrap_or(0),
         };

@@ -33,6 +33,8 @@ pub struct Arrival {
     opened: Option<Opened>,
     /// Where the file in progress begins in the whole; 0 unless the model is split.
     start: u64,
+    /// Where its last tensor ends in the whole, if it is one of several: the next file begins there.
+    end: Option<u64>,
     /// Bytes of it so far.
     position: u64,
     /// Bytes of all files, if known.
@@ -57,6 +59,7 @@ impl Arrival {
             rooms: None,
             opened: None,
             start: 0,
+            end: None,
             position: 0,
             total: None,
             is_split: false,
@@ -126,6 +129,8 @@ impl Arrival {
     fn place(&mut self, bytes: &[u8]) -> Result<()> {
         self.hasher.update(bytes);
         let at = self.start + self.position;
+        let rest = self.end.map_or(u64::MAX, |end| end - at);
+        let bytes = &bytes[..bytes.len().min(usize::try_from(rest).unwrap_or(usize::MAX))];
         self.position += bytes.len() as u64;
         match (&mut self.rooms, &mut self.head) {
             (Some(rooms), _) => rooms.take(at, bytes),
@@ -182,8 +187,7 @@ impl Arrival {
         let opened = Opened::new(header, &self.name, &self.options, &device::budget())?;
         self.rooms = Some(Rooms::new(&opened.plan)?);
         self.opened = Some(opened);
-        self.progress.begin(LoadPhase::Parse);
-        self.progress.begin(LoadPhase::Download);
+        self.progress.passed(LoadPhase::Parse);
         Ok(())
     }
 }
@@ -207,10 +211,10 @@ impl<'a> ArrivalSink<'a> {
         arrival.expect(whole)
     }
 
-    /// The next part begins at byte `start` of the whole.
-    pub fn begin_part(&mut self, start: u64) {
+    /// The next part begins at byte `start` of the whole, and the one after it at byte `end`.
+    pub fn begin_part(&mut self, start: u64, end: u64) {
         let mut arrival = self.arrival.borrow_mut();
-        (arrival.start, arrival.position) = (start, 0);
+        (arrival.start, arrival.end, arrival.position) = (start, Some(end), 0);
     }
 }
 

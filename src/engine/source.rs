@@ -97,9 +97,11 @@ pub async fn transfer(parts: &[Part], mail: &Rc<Mail>, signal: &AbortSignal, sin
         headers.push((part.name.clone(), part.header(mail, signal).await?));
     }
     let (whole, starts) = Gguf::join(headers)?;
+    let ends = starts.iter().skip(1).copied().chain([whole.data_end()]);
+    let ranges: Vec<_> = starts.iter().copied().zip(ends).collect();
     sink.expect(whole)?;
-    for (part, start) in parts.iter().zip(starts) {
-        sink.begin_part(start as u64);
+    for (part, (start, end)) in parts.iter().zip(ranges) {
+        sink.begin_part(start as u64, end as u64);
         part.fetch(signal, sink).await?;
     }
     Ok(())

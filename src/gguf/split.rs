@@ -54,7 +54,7 @@ impl Gguf {
     /// Joins all parts of a model, each with its name. Returns the whole, and where in it each part begins.
     ///
     /// Errors: `bad-split` when a file is no part, or another one than its name says, or the parts do not hold as many tensors
-    /// as they should; `duplicate-tensor`; `too-large`.
+    /// as they should, or one twice; `too-large`.
     pub fn join(parts: Vec<(String, Gguf)>) -> Result<(Gguf, Vec<usize>)> {
         let n_parts = parts.len() as u64;
         let mut starts = Vec::with_capacity(parts.len());
@@ -93,8 +93,8 @@ impl Gguf {
             match self.index.entry(tensor.name.clone()) {
                 Entry::Vacant(vacant) => vacant.insert(self.tensors.len()),
                 Entry::Occupied(_) => {
-                    return Err(Error::DuplicateTensor(format!(
-                        "Two parts hold the tensor `{}`; expected each in one part only.",
+                    return Err(Error::BadSplit(format!(
+                        "Two parts hold the tensor `{}`; expected parts of one model, which hold each tensor once.",
                         tensor.name
                     )));
                 }
