@@ -16,6 +16,7 @@ mod shader;
 mod tests;
 mod top;
 mod weights;
+mod wgsl;
 
 pub use device::Gpu;
 pub use profile::KernelTime;
