@@ -1,5 +1,6 @@
 //! Both engines on Gemma 3 270M, a vocabulary of 262,144 and a window of 512 positions: logits against float32 and llama.cpp's, and
 //! greedy tokens. Each test runs where `cargo xtask model gemma` has put the file.
+#![cfg(not(target_arch = "wasm32"))]
 
 #[path = "support/distances.rs"]
 mod distances;

@@ -11,7 +11,6 @@ use model::{backend, gpu_backend, open_gpu};
 use nucleus::backend::{Backend, Logits, Wanted};
 use nucleus::gguf::Gguf;
 use serde_json::Value;
-use std::rc::Rc;
 
 const INDEX: &str = include_str!("fixtures/tiny/index.json");
 
@@ -52,7 +51,6 @@ const CONTEXT: usize = 64;
 everywhere![
     cpu_logits_equal_llama_cpp_in_every_family_and_format,
     gpu_logits_equal_llama_cpp_in_every_family_and_format,
-    gpu_logits_are_the_same_where_a_binding_holds_part_of_a_matrix,
     gpu_refuses_formats_without_a_kernel_by_name,
     load_refuses_a_scale_that_is_not_finite,
     prefill_decode_and_truncation_agree,
@@ -111,12 +109,14 @@ async fn gpu_logits_equal_llama_cpp_in_every_family_and_format() {
 }
 
 /// The embedding table, which is also the output, in three bindings.
+#[cfg(not(target_arch = "wasm32"))]
+#[pollster::test]
 async fn gpu_logits_are_the_same_where_a_binding_holds_part_of_a_matrix() {
     let (name, file) = MODELS.iter().find(|(name, _)| *name == "gemma3.gguf").unwrap();
-    let mut gpu = Rc::into_inner(open_gpu().await).expect("nobody else has it");
+    let mut gpu = std::rc::Rc::into_inner(open_gpu().await).expect("nobody else has it");
     gpu.largest_binding = 1 << 15;
     assert_eq!(Gguf::parse(file).unwrap().tensor("token_embd.weight").unwrap().bytes.len(), 76_800);
-    assert_eq!(check(name, &mut gpu_backend(&Rc::new(gpu), file, CONTEXT).await.unwrap(), 1e-7).await, 3);
+    assert_eq!(check(name, &mut gpu_backend(&std::rc::Rc::new(gpu), file, CONTEXT).await.unwrap(), 1e-7).await, 3);
 }
 
 async fn gpu_refuses_formats_without_a_kernel_by_name() {
@@ -154,7 +154,7 @@ async fn prefill_decode_and_truncation_agree() {
             assert_eq!(one_by_one, at_once, "{name}");
             assert_eq!(after_truncation, at_once, "{name}");
         }
-        if ["llama-q4_1.gguf", "llama-headdim.gguf", "llama-q6_k.gguf", "qwen2.gguf", "gemma3.gguf"].contains(name) {
+        if ["llama-q4_1.gguf", "llama-headdim.gguf", "llama-q6_k.gguf", "gemma3.gguf"].contains(name) {
             agree(name, &mut gpu_backend(&gpu, file, CONTEXT).await.unwrap()).await;
         }
     }

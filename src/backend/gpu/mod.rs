@@ -17,6 +17,7 @@ mod shader;
 mod tests;
 mod top;
 mod weights;
+mod wgsl;
 
 pub use device::Gpu;
 pub use load::GpuLoader;

@@ -3,7 +3,8 @@
 //! Invariant: no optional feature of a device is allowed for.
 
 use crate::backend::gpu::layout::FORMATS;
-use crate::backend::gpu::shader::{Epilogue, FILES, Heads, Kernel, Matrix, Norm, QUERIES, Turns};
+use crate::backend::gpu::shader::{Epilogue, Heads, Kernel, Matrix, Norm, QUERIES, Turns};
+use crate::backend::gpu::wgsl::FILES;
 use crate::backend::gpu::{Gpu, GpuBackend};
 use crate::gguf::Gguf;
 use crate::model::{Activation, ModelConfig, Pairing, Plan, Weights};
