@@ -142,6 +142,16 @@ impl GgufFile {
         self.push_tensor(name, dims, F32);
     }
 
+    /// As many rows in the embedding and the output.
+    pub fn set_vocab_size(&mut self, n: usize) {
+        self.set_u32("llama.vocab_size", n as u32);
+        for name in ["token_embd.weight", "output.weight"] {
+            let tensor = self.tensor(name);
+            tensor.dims[1] = n as u64;
+            tensor.n_bytes = n * Q8_0.2;
+        }
+    }
+
     pub fn entry(&mut self, key: &str) -> &mut Entry {
         self.entries.iter_mut().find(|entry| entry.key.bytes == key.as_bytes()).expect("the file has this key")
     }
