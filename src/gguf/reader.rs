@@ -29,7 +29,7 @@ impl<'a> Reader<'a> {
     pub(super) fn take(&mut self, n: u64, what: &str) -> Result<&'a [u8]> {
         let rest = &self.bytes[self.position..];
         let taken = usize::try_from(n).ok().and_then(|n| rest.get(..n)).ok_or_else(|| {
-            Error::Truncated(format!("The file ends inside {what}: found {} of {n} bytes.", rest.len()))
+            Error::Truncated(format!("The file ends inside {what}: found {} bytes, expected {n}.", rest.len()))
         })?;
         self.position += taken.len();
         Ok(taken)

@@ -10,6 +10,7 @@ pub mod ty {
     pub const STRING: u32 = 8;
     pub const ARRAY: u32 = 9;
     pub const U64: u32 = 10;
+    pub const F64: u32 = 12;
 }
 
 /// A length field.
@@ -231,7 +232,7 @@ impl GgufFile {
             let length = (out.len() - (field + 8) + 1) as u64;
             out[field..field + 8].copy_from_slice(&length.to_le_bytes());
         }
-        out.truncate(out.len() - self.cut);
+        out.truncate(out.len().saturating_sub(self.cut));
         out
     }
 }

@@ -8,6 +8,8 @@ mod file;
 #[allow(dead_code)]
 #[path = "../support/gguf_writer.rs"]
 mod gguf_writer;
+#[path = "../support/refusal.rs"]
+mod refusal;
 mod refusals;
 mod small_vocabularies;
 #[cfg(not(target_arch = "wasm32"))]
