@@ -122,7 +122,9 @@ impl Edit<'_> {
             Edit::Set { suffix, value } => {
                 let key = match SUFFIXES.get(usize::from(suffix)) {
                     Some(suffix) => format!("{}.{suffix}", prefix(file)),
-                    None => ["general.alignment", "general.name", "general.architecture"][usize::from(suffix) % 3].into(),
+                    None => {
+                        ["general.alignment", "general.name", "general.architecture"][usize::from(suffix) % 3].into()
+                    }
                 };
                 file.remove(&key);
                 file.entries.push(value.entry(key.as_bytes()));
@@ -154,9 +156,7 @@ impl Value<'_> {
             Value::Small(n) => Entry::new(key, ty::U32, u32::from(n).to_le_bytes()),
             Value::Float(value) => Entry::new(key, ty::F32, value.to_le_bytes()),
             Value::Flag(value) => Entry::new(key, ty::BOOL, [value]),
-            Value::Text(text) => {
-                Entry { key: Text::new(key), ty: ty::STRING, value: Payload::Text(Text::new(text)) }
-            }
+            Value::Text(text) => Entry { key: Text::new(key), ty: ty::STRING, value: Payload::Text(Text::new(text)) },
             Value::Elements { ty: element, length, bytes } => {
                 let length = length.unwrap_or(bytes.len() as u64);
                 Entry::new(key, ty::ARRAY, array(u32::from(element % 14), length, bytes))

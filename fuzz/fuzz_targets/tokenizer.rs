@@ -52,7 +52,10 @@ struct Input<'a> {
 #[derive(Arbitrary, Debug)]
 enum Merge<'a> {
     /// Cuts one of the pieces in two.
-    Of { piece: u8, at: u8 },
+    Of {
+        piece: u8,
+        at: u8,
+    },
     Text(&'a str),
 }
 

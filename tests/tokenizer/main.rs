@@ -4,6 +4,7 @@
 #![cfg(feature = "engine")]
 
 mod file;
+mod long_texts;
 // This test writes no wrong lengths, tensors or headers.
 #[allow(dead_code)]
 #[path = "../support/gguf_writer.rs"]
