@@ -106,6 +106,18 @@ pageTest('calls that get in each other\'s way end as busy or cancelled, and the 
     return { ...await window.ends({ run }), ...await inside };
   }, { run: 'length', next: 'busy', text: 'done', diagnostics: 'done' });
 
+  await t.test('buttons pressed faster than anything can answer', async () => {
+    await page.fill('#max-tokens', '300');
+    await page.evaluate(() => {
+      const press = id => document.querySelector(`#${id}`).click();
+      for (const id of ['generate', 'generate', 'stop', 'generate', 'step', 'stop', 'stop', 'step', 'generate']) press(id);
+    });
+    await page.waitForTimeout(200);
+    await page.keyboard.press('Escape');
+    await page.waitForFunction(() => document.querySelector('#stop').disabled);
+    await assertWorks(page);
+  });
+
   await t.test('calls while a model is loading', async () => {
     await page.evaluate(() => {
       const { diagnostics, generate, logits, tokenize } = window.nucleus;
@@ -177,28 +189,35 @@ pageTest('100,000 characters: read in time, refused where they do not fit, and t
   await serveTiny(page);
   await page.evaluate(model => window.nucleus.load(model, { backend: 'cpu' }), MODEL);
   const { times, wrong } = await page.evaluate(async () => {
-    const N = 100_000;
-    const texts = {
-      'one letter': 'a'.repeat(N), spaces: ' '.repeat(N), newlines: '\n'.repeat(N), digits: '7'.repeat(N),
-      'characters, all different': Array.from({ length: N }, (_, i) => String.fromCodePoint(0x10000 + i)).join(''),
-      emoji: Array.from({ length: N }, (_, i) => String.fromCodePoint(0x1f300 + i * 7919 % 0x2ff)).join(''),
-    };
+    const texts = n => ({
+      'one letter': 'a'.repeat(n), spaces: ' '.repeat(n), newlines: '\n'.repeat(n), digits: '7'.repeat(n),
+      'characters, all different': Array.from({ length: n }, (_, i) => String.fromCodePoint(0x10000 + i)).join(''),
+      emoji: Array.from({ length: n }, (_, i) => String.fromCodePoint(0x1f300 + i * 7919 % 0x2ff)).join(''),
+    });
     const [times, wrong] = [{}, []];
-    for (const [what, text] of Object.entries(texts)) {
+    const read = async text => {
       const start = performance.now();
       const ids = (await window.nucleus.tokenize(text)).map(token => token.id);
-      times[what] = Math.round(performance.now() - start);
-      if (await window.nucleus.detokenize(ids) !== text) wrong.push(what);
+      const took = Math.round(performance.now() - start);
+      if (await window.nucleus.detokenize(ids) !== text) wrong.push(text.slice(0, 9));
+      return took;
+    };
+    const [short, long] = [texts(10_000), texts(100_000)];
+    for (const what of Object.keys(long)) {
+      // On a busy machine a single measurement means little. What is quadratic takes a hundred times as long for ten times as much.
+      for (let i = 0; i < 5 && !(times[what]?.isLinear); i += 1) {
+        const [few, many] = [await read(short[what]), await read(long[what])];
+        times[what] = { few, many, isLinear: many < 1500 || many < 40 * few };
+      }
     }
     return { times, wrong };
   });
-  t.diagnostic(`milliseconds: ${JSON.stringify(times)}`);
+  t.diagnostic(`milliseconds for 10,000 and 100,000: ${JSON.stringify(times)}`);
   assert.deepEqual(wrong, [], 'texts that came back as others');
-  // Anything that takes the square of the length takes minutes.
-  assert.ok(Object.values(times).every(ms => ms < 5000), JSON.stringify(times));
+  assert.ok(Object.values(times).every(({ isLinear }) => isLinear), JSON.stringify(times));
   await page.fill('#prompt', 'a'.repeat(100_000));
   await page.click('#generate');
-  await page.waitForFunction(() => document.querySelector('#status').dataset.error === 'prompt-too-long', null, { timeout: 10_000 });
+  await page.waitForFunction(() => document.querySelector('#status').dataset.error === 'prompt-too-long', null, { timeout: 60_000 });
   await page.fill('#prompt', 'Hello');
   await assertWorks(page);
 });
