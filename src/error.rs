@@ -83,16 +83,39 @@ errors! {
     BadRunFile = "bad-run-file",
 }
 
-/// Text from a file as it may stand in a sentence: at most 64 characters, control characters escaped. A file's strings may be
-/// a hundred megabytes long.
+/// Text from a file as it may stand in a sentence: at most 64 characters, those counted that an escape takes; control characters
+/// are escaped. A file's strings may be a hundred megabytes long.
 pub fn quoted(text: impl AsRef<[u8]>) -> String {
     let bytes = text.as_ref();
     const MAX_CHARS: usize = 64;
     // Four bytes a character at most, so a longer prefix shows nothing more.
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * MAX_CHARS + 4)]);
-    let mut shown: String = text.chars().take(MAX_CHARS).flat_map(char::escape_debug).collect();
-    if text.chars().count() > MAX_CHARS {
-        shown.push('…');
+    let mut shown = String::from("`");
+    let mut n_shown = 0;
+    for escaped in text.chars().map(char::escape_debug) {
+        n_shown += escaped.len();
+        if n_shown > MAX_CHARS {
+            shown.push('…');
+            break;
+        }
+        shown.extend(escaped);
     }
-    format!("`{shown}`")
+    shown + "`"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+    #[cfg(target_arch = "wasm32")]
+    use wasm_bindgen_test::wasm_bindgen_test as test;
+
+    #[test]
+    fn what_is_quoted_stays_short() {
+        assert_eq!(quoted("llama"), "`llama`");
+        assert_eq!(quoted(b"a\0\xff\n"), "`a\\0\u{fffd}\\n`");
+        assert_eq!(quoted("é".repeat(64)), format!("`{}`", "é".repeat(64)));
+        assert_eq!(quoted("é".repeat(65)), format!("`{}…`", "é".repeat(64)));
+        // Found by fuzzing: each of them takes six characters.
+        assert_eq!(quoted("\u{13}".repeat(64)), format!("`{}…`", "\\u{13}".repeat(10)));
+    }
 }

@@ -19,18 +19,18 @@ pub mod engine;
 pub mod fetch;
 #[cfg(feature = "engine")]
 pub mod generate;
-#[cfg(feature = "engine")]
+#[cfg(feature = "file")]
 pub mod gguf;
 pub mod logits;
-#[cfg(feature = "engine")]
+#[cfg(feature = "file")]
 pub mod model;
 #[cfg(feature = "page")]
 pub mod page;
-#[cfg(feature = "engine")]
+#[cfg(feature = "file")]
 pub mod quant;
 pub mod sampling;
 pub mod tail;
-#[cfg(feature = "engine")]
+#[cfg(feature = "file")]
 pub mod tokenizer;
 
 pub use error::{Error, Result};

@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
     pub(super) fn take(&mut self, n: u64, what: &str) -> Result<&'a [u8]> {
         if !self.has(n) {
             return Err(Error::Truncated(format!(
-                "The file ends inside {what}: found {} of {n} bytes.",
+                "The file ends inside {what}: found {} bytes, expected {n}.",
                 self.remaining()
             )));
         }

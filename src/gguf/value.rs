@@ -150,7 +150,7 @@ impl<'r, 'a> Decoder<'r, 'a> {
         let bytes = self.reader.string(what)?;
         self.charge(bytes.len() as u64).ok_or_else(|| {
             Error::StringTooLong(format!(
-                "Found a string of {} bytes for {what}; all decoded metadata may take {MAX_DECODED_BYTES} bytes.",
+                "Found a string of {} bytes for {what}; expected at most {MAX_DECODED_BYTES} bytes of decoded metadata in all.",
                 bytes.len()
             ))
         })?;
@@ -173,13 +173,13 @@ impl<'r, 'a> Decoder<'r, 'a> {
         let decoded_bytes = len.checked_mul(size_of::<T>() as u64);
         decoded_bytes.and_then(|n| self.charge(n)).ok_or_else(|| {
             Error::ArrayTooLong(format!(
-                "Found {len} elements in {what}; all decoded metadata may take {MAX_DECODED_BYTES} bytes."
+                "Found {len} elements in {what}; expected at most {MAX_DECODED_BYTES} bytes of decoded metadata in all."
             ))
         })?;
         // Cannot wrap: the budget bounds `len`.
         if !self.reader.has(len * T::MIN_STORED_BYTES) {
             return Err(Error::Truncated(format!(
-                "The file ends inside {what}: {len} elements do not fit in the {} bytes left.",
+                "The file ends inside {what}: found {} bytes, expected {len} elements.",
                 self.reader.remaining()
             )));
         }

@@ -93,7 +93,7 @@ impl Architecture {
         };
         Self::ALL.into_iter().find(|architecture| architecture.name() == found).ok_or_else(|| {
             Error::UnsupportedArchitecture(format!(
-                "The model has architecture {}; supported: {}.",
+                "The model has architecture {}; expected one of {}.",
                 quoted(found),
                 supported()
             ))

@@ -150,7 +150,10 @@ impl Hyperparameters<'_> {
     }
 
     fn missing(&self, suffix: &str) -> Error {
-        Error::MissingMetadata(format!("The file has no `{}`, which its architecture needs.", self.key(suffix)))
+        Error::MissingMetadata(format!(
+            "The file has no `{}`; expected it in every model of its architecture.",
+            self.key(suffix)
+        ))
     }
 
     fn required(&self, suffix: &str, range: RangeInclusive<usize>) -> Result<usize> {
@@ -251,7 +254,7 @@ impl Hyperparameters<'_> {
     fn vocab_size(&self, gguf: &Gguf) -> Result<usize> {
         const NAME: &str = "token_embd.weight";
         let Some(tensor) = gguf.tensor(NAME) else {
-            return Err(Error::MissingTensor(format!("The file has no tensor `{NAME}`.")));
+            return Err(Error::MissingTensor(format!("The file has no tensor `{NAME}`; expected it in every model.")));
         };
         let rows = tensor.n_rows();
         match self.metadata.unsigned(&self.key("vocab_size")).map_err(as_bad)? {

@@ -2,9 +2,12 @@
 //!
 //! Invariant: the reference for every bit layout; the CPU's and the GPU's packed layouts are made from its units.
 
+#[cfg(feature = "engine")]
 mod blocks;
+#[cfg(feature = "engine")]
 pub mod units;
 
+#[cfg(feature = "engine")]
 pub use blocks::{candle_error, candle_type, dequantize_row, scales_are_finite, to_candle};
 
 /// A GGML tensor type that this engine can compute with.

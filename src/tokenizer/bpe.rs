@@ -94,7 +94,9 @@ fn reachable(all: &[String], vocabulary: &Vocabulary, pieces: &Vocab) -> Result<
         merged.push_str(right);
         if let Some(unknown) = [left, right, &merged].into_iter().find(|piece| !known.contains(piece)) {
             let (merge, unknown) = (quoted(merge), quoted(unknown));
-            let problem = format!("Merge {rank} is {merge}, but {unknown} is not in the vocabulary.");
+            let problem = format!(
+                "Merge {rank} is {merge}, but {unknown} is not in the vocabulary; expected both pieces and what they make."
+            );
             return Err(Error::BadTokenizer(problem));
         }
         // The first of two equal merges counts, as in llama.cpp.

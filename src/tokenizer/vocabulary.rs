@@ -139,7 +139,9 @@ impl<'m> Vocabulary<'m> {
         let bos = roles.get("bos").copied();
         let add_bos = match optional(metadata.boolean(ADD_BOS))? {
             Some(true) if bos.is_none() => {
-                return refuse(format!("`{ADD_BOS}` is true, but the file has no `tokenizer.ggml.bos_token_id`."));
+                return refuse(format!(
+                    "`{ADD_BOS}` is true, but the file has no `tokenizer.ggml.bos_token_id`; expected both or neither."
+                ));
             }
             Some(add_bos) => add_bos,
             None => algorithm.adds_bos(),

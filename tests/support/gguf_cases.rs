@@ -34,6 +34,7 @@ const OUTPUT: &str = "output.weight";
 const ROPE_FREQS: &str = "rope_freqs.weight";
 const Q: &str = "blk.0.attn_q.weight";
 const K: &str = "blk.0.attn_k.weight";
+const V: &str = "blk.0.attn_v.weight";
 const DOWN: &str = "blk.0.ffn_down.weight";
 const NORM: &str = "blk.0.attn_norm.weight";
 
@@ -77,7 +78,9 @@ pub const REFUSED: &[Case] = &[
     case(5, "a string of 2^32+4 bytes", "string-too-long", |f| name_length(f, Length::Stated((1 << 32) + 4))),
     case(5, "a string one byte longer than the rest", "truncated", |f| name_length(f, Length::RemainingPlusOne)),
     case(5, "a tensor name of 2^64-1 bytes", "string-too-long", |f| f.tensor(Q).name.length = Length::Stated(U64_MAX)),
+    case(5, "a tensor name of 2^32+4 bytes", "string-too-long", |f| f.tensor(Q).name.length = Length::Stated((1 << 32) + 4)),
     case(5, "a tensor name one byte longer than the rest", "truncated", |f| f.tensor(Q).name.length = Length::RemainingPlusOne),
+    case(5, "an element of 2^64-1 bytes", "string-too-long", |f| f.set("test", ty::ARRAY, array(ty::STRING, 1, U64_MAX.to_le_bytes()))),
     case(5, "a string that is not UTF-8", "bad-value", |f| f.entry("general.name").value = Payload::Text(Text::new(b"\xff"))),
 
     case(6, "an empty key", "bad-key", |f| f.entries[3].key = Text::new("")),
@@ -176,6 +179,13 @@ pub const REFUSED: &[Case] = &[
     case(17, "eps NaN", "bad-hyperparameter", |f| f.set_f32(EPS, f32::NAN)),
     case(17, "eps -1", "bad-hyperparameter", |f| f.set_f32(EPS, -1.0)),
     case(17, "eps inf", "bad-hyperparameter", |f| f.set_f32(EPS, f32::INFINITY)),
+    case(17, "layers NaN", "bad-hyperparameter", |f| f.set_f32(LAYERS, f32::NAN)),
+    case(17, "layers inf", "bad-hyperparameter", |f| f.set_f32(LAYERS, f32::INFINITY)),
+    case(17, "context NaN", "bad-hyperparameter", |f| f.set_f32(CONTEXT, f32::NAN)),
+    case(17, "context inf", "bad-hyperparameter", |f| f.set_f32(CONTEXT, f32::INFINITY)),
+    case(17, "eps 2^32-1", "bad-hyperparameter", |f| f.set_f32(EPS, u32::MAX as f32)),
+    case(17, "eps -inf, as f64", "bad-hyperparameter", |f| f.set(EPS, ty::F64, f64::NEG_INFINITY.to_le_bytes())),
+    case(17, "rope base 2^32-1, as an integer", "bad-hyperparameter", |f| f.set_u32(ROPE_BASE, u32::MAX)),
     case(17, "eps as an integer", "bad-hyperparameter", |f| f.set_u32(EPS, 1)),
     case(17, "no eps", "missing-metadata", |f| f.remove(EPS)),
     case(17, "rope base 0", "bad-hyperparameter", |f| f.set_f32(ROPE_BASE, 0.0)),
@@ -224,6 +234,13 @@ pub const SOUND: &[(&str, Edit)] = &[
     ("nothing", |_| {}),
     ("version 2", |f| f.version = 2),
     ("heads as u64", |f| f.set(HEADS, ty::U64, 4u64.to_le_bytes())),
+    ("no KV heads, which are then as many as heads", |f| {
+        f.remove(KV_HEADS);
+        for name in [K, V] {
+            f.tensor(name).dims = vec![32, 32];
+            f.tensor(name).n_bytes *= 2;
+        }
+    }),
     ("heads as i32", |f| f.set(HEADS, ty::I32, 4i32.to_le_bytes())),
     ("alignment 64", |f| {
         f.set_u32(ALIGNMENT, 64);
@@ -231,6 +248,7 @@ pub const SOUND: &[(&str, Edit)] = &[
     }),
     ("arrays nested 4 deep", |f| f.set("test", ty::ARRAY, nested(4))),
     ("an empty array", |f| f.set("test", ty::ARRAY, array(ty::STRING, 0, []))),
+    ("a vocabulary of one piece", |f| f.set_vocab_size(1)),
     ("rope scaling none", |f| f.set_string(SCALING, "none")),
     ("rope scaling by yarn", yarn),
     ("a cap of 0 on the logits, which is none", |f| f.set_f32("llama.final_logit_softcapping", 0.0)),

@@ -10,6 +10,7 @@ pub mod ty {
     pub const STRING: u32 = 8;
     pub const ARRAY: u32 = 9;
     pub const U64: u32 = 10;
+    pub const F64: u32 = 12;
 }
 
 /// A length field.
@@ -142,6 +143,16 @@ impl GgufFile {
         self.push_tensor(name, dims, F32);
     }
 
+    /// As many rows in the embedding and the output.
+    pub fn set_vocab_size(&mut self, n: usize) {
+        self.set_u32("llama.vocab_size", n as u32);
+        for name in ["token_embd.weight", "output.weight"] {
+            let tensor = self.tensor(name);
+            tensor.dims[1] = n as u64;
+            tensor.n_bytes = n * Q8_0.2;
+        }
+    }
+
     pub fn entry(&mut self, key: &str) -> &mut Entry {
         self.entries.iter_mut().find(|entry| entry.key.bytes == key.as_bytes()).expect("the file has this key")
     }
@@ -221,7 +232,7 @@ impl GgufFile {
             let length = (out.len() - (field + 8) + 1) as u64;
             out[field..field + 8].copy_from_slice(&length.to_le_bytes());
         }
-        out.truncate(out.len() - self.cut);
+        out.truncate(out.len().saturating_sub(self.cut));
         out
     }
 }

@@ -53,7 +53,7 @@ impl File {
     }
 
     pub fn remove(&mut self, key: &str) {
-        self.0.remove(&format!("tokenizer.ggml.{key}")).unwrap();
+        self.0.remove(&format!("tokenizer.ggml.{key}"));
     }
 
     pub fn change_strings(&mut self, key: &str, change: impl FnOnce(&mut Vec<String>)) {
@@ -64,11 +64,13 @@ impl File {
     }
 
     pub fn tokenizer(&self, vocab_size: usize) -> nucleus::Result<Tokenizer> {
-        Tokenizer::from_metadata(&Gguf::parse(&self.bytes()).unwrap().metadata, vocab_size)
+        Tokenizer::from_metadata(&Gguf::parse(&self.bytes(vocab_size)).unwrap().metadata, vocab_size)
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    /// The file, its embedding of `vocab_size` rows.
+    pub fn bytes(&self, vocab_size: usize) -> Vec<u8> {
         let mut file = GgufFile::tiny_llama();
+        file.set_vocab_size(vocab_size);
         for (key, value) in &self.0 {
             let (ty, bytes) = value.encoded();
             file.set(key, ty, bytes);

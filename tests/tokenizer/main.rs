@@ -5,12 +5,15 @@
 
 mod chat;
 mod file;
+mod long_texts;
 // This test writes no wrong lengths, tensors or headers.
 #[cfg(not(target_arch = "wasm32"))]
 mod gemma3;
 #[allow(dead_code)]
 #[path = "../support/gguf_writer.rs"]
 mod gguf_writer;
+#[path = "../support/refusal.rs"]
+mod refusal;
 mod refusals;
 mod small_vocabularies;
 #[cfg(not(target_arch = "wasm32"))]

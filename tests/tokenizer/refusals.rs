@@ -1,13 +1,23 @@
 //! Vocabularies that must be refused, and what the refusal says.
 
 use crate::file::{BYTE, File, NORMAL, Value};
+#[cfg(test)]
+use crate::refusal::in_words;
 #[cfg(target_arch = "wasm32")]
 use wasm_bindgen_test::wasm_bindgen_test as test;
 
-/// What is changed in a good file of 257 pieces, and a part of the sentence that refuses it.
-type Refusal = (&'static str, fn(&mut File), &'static str);
+/// Pieces of the file that [`REFUSALS`] change.
+pub const VOCAB_SIZE: usize = 257;
 
-const REFUSALS: &[Refusal] = &[
+/// A file that is accepted.
+pub fn good() -> File {
+    File::new("gpt-2", &[("th", NORMAL)], &["t h"])
+}
+
+/// What is changed in the good file, and a part of the sentence that refuses it.
+pub type Refusal = (&'static str, fn(&mut File), &'static str);
+
+pub const REFUSALS: &[Refusal] = &[
     ("no model", |file| file.remove("model"), "`tokenizer.ggml.model` is missing"),
     ("model of the wrong type", |file| file.set("model", Value::U32(1)), "`tokenizer.ggml.model` has type u32"),
     ("unknown model", |file| file.set("model", Value::String("bert".into())), "`bert`; expected gpt2 or llama"),
@@ -91,12 +101,11 @@ fn make_byte(file: &mut File, name: &str) {
 
 #[test]
 fn what_is_refused() {
-    let good = File::new("gpt-2", &[("th", NORMAL)], &["t h"]);
-    good.tokenizer(257).unwrap();
+    good().tokenizer(VOCAB_SIZE).unwrap();
     for (name, change, sentence) in REFUSALS {
-        let mut file = good.clone();
+        let mut file = good();
         change(&mut file);
-        let Err(error) = file.tokenizer(257) else { panic!("{name}: accepted") };
+        let Err(error) = in_words(file.tokenizer(VOCAB_SIZE)) else { panic!("{name}: accepted") };
         assert_eq!(error.kind(), "bad-tokenizer", "{name}: {error}");
         assert!(error.to_string().contains(sentence), "{name}: {error}");
     }

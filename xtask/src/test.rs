@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::serve::Server;
 use crate::tools::{BROWSERS, Tool, Tools};
-use crate::{dist, model, run, show};
+use crate::{dist, fuzz, model, run, show};
 
 /// One part of the checks, in the order in which they run: what is quick to fail comes first.
 #[derive(Clone, Copy, PartialEq)]
@@ -20,14 +20,15 @@ enum Stage {
     Fmt,
     Clippy,
     Native,
+    Fuzz,
     Wasm,
     Fast,
     Dist,
     EndToEnd,
 }
 
-const STAGES: [Stage; 7] =
-    [Stage::Fmt, Stage::Clippy, Stage::Native, Stage::Wasm, Stage::Fast, Stage::Dist, Stage::EndToEnd];
+const STAGES: [Stage; 8] =
+    [Stage::Fmt, Stage::Clippy, Stage::Native, Stage::Fuzz, Stage::Wasm, Stage::Fast, Stage::Dist, Stage::EndToEnd];
 
 /// For wasm-bindgen-test-runner. Its own limits are 20 s for all tests of one file and 5 s for the driver to start; a
 /// test runs in a worker, as the engine does, unless its file configures something else.
@@ -78,6 +79,7 @@ impl Stage {
             Stage::Fmt => "fmt",
             Stage::Clippy => "clippy",
             Stage::Native => "native",
+            Stage::Fuzz => "fuzz",
             Stage::Wasm => "wasm",
             Stage::Fast => "fast",
             Stage::Dist => "dist",
@@ -90,6 +92,7 @@ impl Stage {
             Stage::Fmt => &[Tool::Rustfmt],
             Stage::Clippy => &[Tool::Clippy, Tool::WasmTarget],
             Stage::Native => &[Tool::Vulkan],
+            Stage::Fuzz => &[Tool::CppCompiler],
             Stage::Wasm => &[Tool::WasmTarget, Tool::WasmBindgen, Tool::Browser],
             Stage::Fast => &[Tool::WasmTarget, Tool::RustSource, Tool::WasmBindgen, Tool::Browser],
             Stage::Dist => &dist::TOOLS,
@@ -103,15 +106,21 @@ impl Stage {
 
     fn run(self, tools: &Tools, counts: &mut Counts) -> Result<()> {
         match self {
-            Stage::Fmt => run(tools.command("cargo").args(["fmt", "--all", "--check"])),
+            Stage::Fmt => fmt(tools),
             Stage::Clippy => clippy(tools),
             Stage::Native => run_counted(tools.command("cargo").args(["test", "--workspace"]), counts),
+            Stage::Fuzz => fuzz::run_all(tools),
             Stage::Wasm => wasm(tools, counts, tools.command("cargo").args(["test", "--lib", "--tests"])),
             Stage::Fast => fast(tools, counts),
             Stage::Dist => dist::build_with(tools),
             Stage::EndToEnd => end_to_end(tools, counts),
         }
     }
+}
+
+fn fmt(tools: &Tools) -> Result<()> {
+    run(tools.command("cargo").args(["fmt", "--all", "--check"]))?;
+    run(tools.command("cargo").args(["fmt", "--manifest-path=fuzz/Cargo.toml", "--check"]))
 }
 
 /// The host with everything, wasm32 with everything, and each wasm binary with only the half that it is built with.
@@ -151,6 +160,8 @@ fn fast(tools: &Tools, counts: &mut Counts) -> Result<()> {
 
 /// `tests/e2e/*.test.mjs` in a real browser, and what can be tested of `bench/`; against `dist/` as `cargo xtask serve` serves it.
 fn end_to_end(tools: &Tools, counts: &mut Counts) -> Result<()> {
+    // What the page must refuse, from the lists of the Rust tests.
+    run(tools.command("cargo").args(["run", "--example=bad_files", "--", "target/bad_files"]))?;
     let server = Server::start(0)?;
     let mut command = tools.command("node");
     // One file at a time: the tests measure speed, and two browsers on few cores would measure each other.

@@ -31,6 +31,8 @@ pub enum Tool {
     PeerPackages,
     /// Chromium, its driver, and fonts for every script that the tests write.
     Browser,
+    /// For libFuzzer, which the fuzz targets compile.
+    CppCompiler,
     /// A Vulkan driver, for the GPU engine natively: the machine's own, or Mesa's, which computes on the CPU. Linux only.
     Vulkan,
 }
@@ -82,6 +84,7 @@ impl Tools {
                 }
                 Tool::PeerPackages => tools.node_packages("bench", "wllama, to measure against")?,
                 Tool::Browser => tools.browser()?,
+                Tool::CppCompiler => cpp_compiler()?,
                 Tool::Vulkan => vulkan()?,
             }
         }
@@ -247,6 +250,13 @@ fn toolchain_part(folder: &str, kind: &str, name: &str, why: &str) -> Result<()>
     println!("xtask: adding the Rust {kind} {name} ({why})");
     run(Command::new("rustup").args([kind, "add", name]))
         .with_context(|| format!("cannot add the {kind}: install the toolchain that rust-toolchain.toml names"))
+}
+
+fn cpp_compiler() -> Result<()> {
+    if probe(&mut Command::new("c++")).is_some() {
+        return Ok(());
+    }
+    apt_install(&["g++"], "a C++ compiler, for libFuzzer")
 }
 
 fn vulkan() -> Result<()> {
