@@ -5,4 +5,13 @@
 // rest of it in before `ready` resolves.
 import init from './page.js';
 
-window.nucleus = { ready: init().then(() => undefined) };
+const ready = init().then(() => undefined);
+window.nucleus = { ready };
+
+// Without its wasm the page can do nothing, and only this script can say so.
+ready.catch(error => {
+  const status = document.getElementById('status');
+  status.dataset.error = 'page-failed';
+  status.textContent = `Nucleus could not start. It reported: ${error?.message ?? error}. `
+    + 'It needs a browser with WebAssembly and SIMD: reload the page, or try a current browser.';
+});

@@ -47,7 +47,13 @@ where
     let app = Rc::clone(app);
     let closure = Closure::<dyn Fn(JsValue, JsValue) -> Promise>::new(move |first, second| {
         let answer = call(Rc::clone(&app), first, second);
-        future_to_promise(async move { answer.await.map_err(|error| convert::error(&error)) })
+        let app = Rc::clone(&app);
+        future_to_promise(async move {
+            answer.await.map_err(|error| {
+                app.say_failure(&error);
+                convert::error(&error)
+            })
+        })
     });
     put(nucleus, name, closure.into_js_value());
 }

@@ -16,6 +16,16 @@ pub fn document() -> Document {
     window().document().expect("a main thread has a document")
 }
 
+/// Now, in ISO 8601.
+pub fn iso_now() -> String {
+    js_sys::Date::new_0().to_iso_string().into()
+}
+
+/// Whether the page may share memory with its workers.
+pub fn is_isolated() -> bool {
+    js_sys::Reflect::get(&window(), &"crossOriginIsolated".into()).is_ok_and(|flag| flag.is_truthy())
+}
+
 /// The element of index.html with this id.
 pub fn by_id<T: JsCast>(id: &str) -> T {
     let element = document().get_element_by_id(id).unwrap_or_else(|| panic!("index.html has an element #{id}"));

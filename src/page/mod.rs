@@ -43,6 +43,8 @@ mod candidates;
 #[cfg(target_arch = "wasm32")]
 mod client;
 #[cfg(target_arch = "wasm32")]
+mod clipboard;
+#[cfg(target_arch = "wasm32")]
 mod convert;
 #[cfg(target_arch = "wasm32")]
 mod cumulative;
@@ -75,9 +77,13 @@ mod speed_up_plot;
 #[cfg(target_arch = "wasm32")]
 mod stage;
 #[cfg(target_arch = "wasm32")]
+mod status;
+#[cfg(target_arch = "wasm32")]
 mod tempo;
 #[cfg(target_arch = "wasm32")]
 mod time_strip;
+#[cfg(target_arch = "wasm32")]
+mod uncaught;
 #[cfg(target_arch = "wasm32")]
 mod what_if_panel;
 

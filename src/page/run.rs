@@ -226,6 +226,16 @@ impl Runs {
         self.request_frame();
     }
 
+    /// Drops the run in progress, if any, with what has come of it: showing it has failed. Returns whether there was one.
+    pub fn give_up(&self) -> bool {
+        let run = self.active.try_borrow_mut().ok().and_then(|mut active| active.take());
+        let Some(run) = run else { return false };
+        self.timer.borrow_mut().take();
+        // The page's own Generate button waits for nothing: then nobody receives.
+        let _ = run.done.send(Err(Error::PageFailed("The run could not be shown.".into())));
+        true
+    }
+
     /// Sets how fast runs that the page paces are shown, from now on.
     pub fn set_tempo(&self, tempo: Tempo) {
         self.tempo.set(tempo);

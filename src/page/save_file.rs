@@ -10,7 +10,7 @@ use web_sys::{Blob, BlobPropertyBag, HtmlAnchorElement, Url};
 
 /// Offers `text` as a download called `name`.
 pub fn save_text(name: &str, media_type: &str, text: &str) -> Result<()> {
-    let failed = |_: JsValue| Error::EngineFailed("The browser could not make a file.".into());
+    let failed = |_: JsValue| Error::PageFailed("The browser could not make a file.".into());
     let options = BlobPropertyBag::new();
     options.set_type(media_type);
     let blob = Blob::new_with_str_sequence_and_options(&Array::of1(&text.into()), &options).map_err(failed)?;

@@ -13,9 +13,10 @@ use super::output::Output;
 use super::scrub::Scrubber;
 use super::sentence::place;
 use super::speed::SpeedView;
+use super::status::Status;
 use super::time_strip::TimeStrip;
 use super::what_if_panel::WhatIfPanel;
-use super::words::{explain, spelt};
+use super::words::spelt;
 use crate::error::{Error, Result};
 use crate::protocol::{GenerateOptions, RunResult, StepRecord};
 use std::cell::{Cell, Ref, RefCell};
@@ -74,8 +75,7 @@ pub struct Stage {
     /// Says that the run on screen is recorded.
     recorded: HtmlElement,
     follow: HtmlElement,
-    status: HtmlElement,
-    status_text: TextCell,
+    pub status: Status,
 }
 
 impl Stage {
@@ -119,22 +119,17 @@ impl Stage {
                 place: TextCell::of_id("step-place"),
                 recorded: by_id("recorded"),
                 follow,
-                status: by_id("status"),
-                status_text: TextCell::of_id("status"),
+                status: Status::new(),
             }
         })
     }
 
-    /// Says what happens, in the live region.
     pub fn say(&self, text: &str) {
-        dom::set_if(&self.status, "data-error", "", false);
-        self.status_text.set(text);
+        self.status.say(text);
     }
 
-    /// Says what went wrong, what was found, and what to do.
     pub fn fail(&self, error: &Error) {
-        dom::set(&self.status, "data-error", error.kind());
-        self.status_text.set(&explain(error));
+        self.status.fail(error);
     }
 
     pub fn begin(&self, info: &Rc<RunInfo>, prompt: &str) {
@@ -341,6 +336,10 @@ impl Stage {
     /// The run on screen and its steps so far.
     pub fn on_screen(&self) -> Option<(Rc<RunInfo>, Vec<Rc<StepRecord>>)> {
         self.run.borrow().as_ref().map(|run| (Rc::clone(run), self.steps.borrow().clone()))
+    }
+
+    pub fn n_steps(&self) -> usize {
+        self.steps.borrow().len()
     }
 
     /// Which step the panel shows.

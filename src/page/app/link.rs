@@ -7,11 +7,12 @@
 
 use super::App;
 use crate::error::{Error, Result};
+use crate::page::clipboard;
 use crate::page::dom::{self, on};
 use crate::page::picker::ModelSource;
 use crate::page::share;
 use std::rc::Rc;
-use wasm_bindgen_futures::{JsFuture, spawn_local};
+use wasm_bindgen_futures::spawn_local;
 use web_sys::UrlSearchParams;
 
 /// What the engine's worker starts with. `?build=fast` and `?build=baseline` ask for one of the engine's builds; otherwise the
@@ -74,16 +75,17 @@ impl App {
         // Those of the link that opened this page would be read as well.
         let (path, query) = page.split_once('?').unwrap_or((page, ""));
         let link = format!("{path}{}{fragment}", self.query_of_link(query));
-        let copied = JsFuture::from(dom::window().navigator().clipboard().write_text(&link)).await;
-        self.stage.say(if copied.is_ok() {
+        let said = if clipboard::copy(&link).await {
             "Link copied. It holds the prompt and the settings, not the text; with the same model it writes the same."
         } else {
             let history = dom::window().history().expect("a window has a history");
+            // A browser refuses when it is asked too often.
             history
                 .replace_state_with_url(&wasm_bindgen::JsValue::NULL, "", Some(&link))
-                .expect("it is this page's own address");
+                .map_err(|_| Error::PageFailed("The browser let the link neither be copied nor be shown.".into()))?;
             "The clipboard is not to be had here: copy the link from the address bar."
-        });
+        };
+        self.stage.say(said);
         Ok(())
     }
 

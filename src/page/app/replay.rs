@@ -98,7 +98,7 @@ impl App {
         }
         match self.model.borrow().as_ref() {
             Some(model) if model.sha256 == info.sha256 => Ok(RunFile::of(model, &info.options, &steps)),
-            _ => Err(Error::NoModel("The model that wrote this text is not loaded any more.".into())),
+            _ => Err(Error::OtherModel("That one is not loaded.".into())),
         }
     }
 
@@ -155,7 +155,7 @@ impl App {
                 }
                 Ok(_) => app.compared(&before, &model),
                 // The status line has said it.
-                Err(_) => "The run failed: nothing was compared.".to_owned(),
+                Err(_) => return app.replay.note.set("The run failed: nothing was compared."),
             };
             app.replay.note.set(&said);
             app.stage.say(&said);
@@ -175,5 +175,5 @@ impl App {
 }
 
 fn nothing_there() -> Error {
-    Error::EmptyPrompt("Nothing has been generated yet.".into())
+    Error::NoText("Nothing has been generated yet.".into())
 }
