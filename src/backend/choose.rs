@@ -21,6 +21,8 @@ pub struct ChosenBackend {
     /// Runs the model while it is there.
     gpu: Option<GpuBackend>,
     reason: String,
+    /// What the browser said when it gave no GPU.
+    refusal: Option<String>,
     diagnostics: Option<GpuDiagnostics>,
 }
 
@@ -44,6 +46,14 @@ impl ChosenBackend {
                 .map_err(|error| format!("The CPU engine runs, because the GPU cannot hold this model: {error}")),
             Err(reason) => Err(reason),
         };
+        // For the reason its first sentence is enough; a browser may go on for long.
+        let (candidate, refusal) = match candidate {
+            Ok(candidate) => (Ok(candidate), None),
+            Err(reason) => match reason.split_once(gpu::SAYS) {
+                Some((reason, refusal)) => (Err(reason.to_owned()), Some(refusal.to_owned())),
+                None => (Err(reason), None),
+            },
+        };
         let vocab_size = plan.config.vocab_size;
         let upload = |done, total| progress(Stage::Upload, done, total);
         let mut cpu = CpuBackend::load(plan, file, context_length, pool, upload)?;
@@ -54,7 +64,7 @@ impl ChosenBackend {
         if let Some(diagnostics) = &mut diagnostics {
             diagnostics.failure = gpu.is_none().then(|| reason.clone());
         }
-        Ok(Self { cpu, gpu, reason, diagnostics })
+        Ok(Self { cpu, gpu, reason, refusal, diagnostics })
     }
 
     /// `webgpu` or `cpu`.
@@ -65,6 +75,11 @@ impl ChosenBackend {
     /// Why this engine, as a sentence.
     pub fn reason(&self) -> &str {
         &self.reason
+    }
+
+    /// What the browser said, in full, when it gave no GPU.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
     }
 
     /// The CPU engine's threads.

@@ -17,7 +17,7 @@ mod tests;
 mod top;
 mod weights;
 
-pub use device::Gpu;
+pub use device::{Gpu, SAYS};
 pub use profile::KernelTime;
 
 use super::rope::Rope;
