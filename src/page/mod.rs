@@ -18,6 +18,7 @@ pub mod curves;
 pub mod download;
 pub mod ladder;
 pub mod lesson;
+pub mod marks;
 pub mod options;
 pub mod pacing;
 pub mod race;
@@ -70,6 +71,8 @@ mod run;
 mod save_file;
 #[cfg(target_arch = "wasm32")]
 mod scrub;
+#[cfg(target_arch = "wasm32")]
+mod slices;
 #[cfg(target_arch = "wasm32")]
 mod speed;
 #[cfg(target_arch = "wasm32")]

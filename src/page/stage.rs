@@ -386,6 +386,8 @@ impl Stage {
         self.clear(prompt);
         self.what_if.begin(&info);
         self.what_if_note.set("");
+        // First, so that chips have their marks from the start.
+        self.show_branches();
         let begun = self.n_begun.get();
         for (i, part) in steps.chunks(N_A_FRAME).enumerate() {
             if i > 0 {
@@ -400,7 +402,6 @@ impl Stage {
         self.output.follow();
         self.show_current();
         self.show_place();
-        self.show_branches();
     }
 
     /// The text on screen is whole.
