@@ -13,6 +13,7 @@ use super::ladder;
 use super::options::Pace;
 use super::pacing::{Pacing, Tempo, Tick};
 use super::stage::{RunInfo, Stage};
+use super::uncaught::is_over;
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
 use crate::protocol::{Command, Credit, Event, RunResult, StepRecord};
@@ -226,16 +227,6 @@ impl Runs {
         self.request_frame();
     }
 
-    /// Drops the run in progress, if any, with what has come of it: showing it has failed. Returns whether there was one.
-    pub fn give_up(&self) -> bool {
-        let run = self.active.try_borrow_mut().ok().and_then(|mut active| active.take());
-        let Some(run) = run else { return false };
-        self.timer.borrow_mut().take();
-        // The page's own Generate button waits for nothing: then nobody receives.
-        let _ = run.done.send(Err(Error::PageFailed("The run could not be shown.".into())));
-        true
-    }
-
     /// Sets how fast runs that the page paces are shown, from now on.
     pub fn set_tempo(&self, tempo: Tempo) {
         self.tempo.set(tempo);
@@ -322,6 +313,9 @@ impl Runs {
     }
 
     fn tick(self: &Rc<Self>, tick: Tick) {
+        if is_over() {
+            return;
+        }
         let now = now_ms();
         let (steps, tempo, is_held) = {
             let mut active = self.active.borrow_mut();

@@ -5,12 +5,12 @@
 use super::App;
 use crate::error::{Error, Result};
 use crate::page::client::unexpected;
+use crate::page::clipboard;
 use crate::page::convert::{self, put};
 use crate::page::dom::{self, by_id, on};
 use crate::page::form::prompt_text;
 use crate::page::options::{Value, entries};
 use crate::page::words::count;
-use crate::page::{clipboard, words};
 use crate::protocol::{Command, Event as Answer};
 use futures_channel::oneshot;
 use gloo_timers::callback::Timeout;
@@ -23,6 +23,8 @@ use web_sys::{Event, HtmlElement, HtmlTextAreaElement};
 
 /// An engine that has not answered by then is in the middle of something long, or gone.
 const PATIENCE_MS: u32 = 3000;
+/// Of the last failure's message: the status line shows 200.
+const MOST_CHARS: usize = 2000;
 /// The buttons: beside an error, and in the engine's details.
 const BUTTONS: [&str; 2] = ["copy-diagnostics", "copy-engine-diagnostics"];
 
@@ -67,7 +69,7 @@ impl App {
         let failure = self.stage.status.last_failure().map(|failure| {
             let object = Object::new();
             put(&object, "kind", failure.error.kind());
-            put(&object, "message", words::shortened(&failure.error.to_string()));
+            put(&object, "message", failure.error.to_string().chars().take(MOST_CHARS).collect::<String>());
             put(&object, "at", failure.at);
             object
         });

@@ -4,6 +4,7 @@
 
 use super::App;
 use crate::error::Error;
+use crate::page::api;
 use crate::page::run::RunState;
 use crate::page::uncaught;
 use std::rc::Rc;
@@ -18,26 +19,19 @@ impl App {
                 app.stage.fail(error);
             }
         });
-        let app = Rc::downgrade(self);
-        uncaught::watch(move |error, is_panic| {
+        let (app, over) = (Rc::downgrade(self), Rc::downgrade(self));
+        let on_failure = move |error: &Error| {
             if let Some(app) = app.upgrade() {
-                if is_panic {
-                    app.give_up();
-                }
                 app.stage.fail(error);
             }
-        });
-    }
-
-    /// This wasm has panicked: what it was in the middle of is given up, so that the next thing can be asked for.
-    fn give_up(&self) {
-        self.is_starting.set(false);
-        self.is_exercise.set(false);
-        let was_loading = self.loading.try_borrow_mut().is_ok_and(|mut loading| loading.take().is_some());
-        if self.runs.give_up() || was_loading {
-            self.client.end("The page gave its work up.");
-        }
-        self.refresh();
+        };
+        let on_panic = move |error: &Error| {
+            api::reject_all(error);
+            if let Some(app) = over.upgrade() {
+                app.client.end("The page has begun anew.");
+            }
+        };
+        uncaught::watch(on_failure, on_panic);
     }
 
     /// What a call of `window.nucleus` was refused. While something else is in progress the line is its own.

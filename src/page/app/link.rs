@@ -30,8 +30,14 @@ impl App {
     /// `?model=URL&backend=auto&prompt=TEXT&autoload=1` and the settings of [`share`]. What cannot be used is said, and then nothing
     /// loads by itself.
     pub(super) fn follow_link(self: &Rc<Self>) {
-        if let Err(error) = self.follow(&pairs()) {
-            self.stage.fail(&error);
+        match failure_before() {
+            // The page has begun anew: it keeps what the reader has set, and does not load what may have failed.
+            Some(said) => self.stage.fail(&Error::PageFailed(said)),
+            None => {
+                if let Err(error) = self.follow(&pairs()) {
+                    self.stage.fail(&error);
+                }
+            }
         }
         let app = Rc::clone(self);
         // A link of this page, pasted into its own address bar, loads nothing anew.
@@ -102,6 +108,13 @@ impl App {
             .collect();
         if kept.is_empty() { String::new() } else { format!("?{}", kept.join("&")) }
     }
+}
+
+/// What the wasm before this one panicked with; `www/page_loader.js` hands it on.
+fn failure_before() -> Option<String> {
+    let nucleus = dom::window().get("nucleus")?;
+    let said = js_sys::Reflect::get(&nucleus, &"failureBefore".into()).ok()?.as_string()?;
+    Some(format!("The page has begun anew, without a model. {said}"))
 }
 
 /// Of the query, then of the fragment.
