@@ -47,8 +47,9 @@ function act([kind, at, share, text]) {
     element?.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true }));
     return name(element);
   }
-  if (kind === 'run') {
-    const element = one(seen('#generate, #step, #stop, #pause, #race-both, #exercise, #run-again, #save-run, #lesson-action, .branch, .chip, #candidates [data-id]'));
+  if (kind === 'press' || kind === 'look') {
+    const buttons = '#generate, #step, #stop, #pause, #race-both, #exercise, #run-again, #save-run, #lesson-open, #lesson-action, #lesson-next, #copy-link';
+    const element = one(seen(kind === 'press' ? buttons : '.branch, .chip, #candidates .take, #scrub-back, #scrub-forward'));
     element?.click();
     return name(element);
   }
@@ -64,7 +65,7 @@ function act([kind, at, share, text]) {
   return list && changed(list, list.options[Math.floor(share * list.options.length)].value);
 }
 
-const KINDS = [['click', 30], ['run', 25], ['type', 10], ['slide', 10], ['select', 3], ['key', 8], ['file', 4], ['hash', 3], ['theme', 2], ['size', 2], ['back', 1],
+const KINDS = [['click', 25], ['press', 20], ['look', 12], ['type', 10], ['slide', 10], ['select', 3], ['key', 8], ['file', 4], ['hash', 3], ['theme', 2], ['size', 2], ['back', 1],
   ['api', 2]];
 
 pageTest(`${N_ACTIONS} random actions (MONKEY_SEED=${SEED})`, {
