@@ -82,15 +82,24 @@ pageTest('the default model comes and goes', { inject: [memoryOfPage] }, async p
   }, MODEL), 4);
 });
 
-/** Main-thread tasks over 50 ms while `work` is done, at its best of three times: a busy machine stretches tasks at random. */
+/** Milliseconds that tasks of the main thread computed, those over 50. By its own clock: the wall's is stretched on a busy machine. */
+async function longTasks(page, work) {
+  const browser = page.context().browser();
+  await browser.startTracing(page, { categories: ['toplevel', '__metadata'] });
+  await work();
+  await page.waitForTimeout(150);
+  const { traceEvents } = JSON.parse(await browser.stopTracing());
+  const place = event => `${event.pid}/${event.tid}`;
+  const main = new Set(traceEvents.filter(({ name, args }) => name === 'thread_name' && args.name === 'CrRendererMain').map(place));
+  const tasks = traceEvents.filter(event => event.name.endsWith('RunTask') && main.has(place(event)) && event.tdur !== undefined);
+  assert.ok(tasks.length > 10, `${tasks.length} tasks are traced`);
+  return tasks.map(({ tdur }) => Math.round(tdur / 1000)).filter(ms => ms > 50);
+}
+
+/** At its best of three times: the first may still compile. */
 async function assertNoLongTask(page, what, work) {
   const attempts = [];
-  for (let i = 0; i < 3 && !attempts.some(tasks => tasks.length === 0); i += 1) {
-    await page.evaluate(() => { window.tasks.length = 0; });
-    await work(i);
-    await page.waitForTimeout(150);
-    attempts.push(await page.evaluate(() => [...window.tasks]));
-  }
+  for (let i = 0; i < 3 && !attempts.some(tasks => tasks.length === 0); i += 1) attempts.push(await longTasks(page, () => work(i)));
   console.log(`${what}: tasks over 50 ms ${JSON.stringify(attempts)}`);
   assert.ok(attempts.some(tasks => tasks.length === 0), `${what}: tasks of ${JSON.stringify(attempts)} ms`);
 }
@@ -104,13 +113,14 @@ pageTest('a text of thousands of tokens: written, gone through, judged, branched
   const cdp = await page.context().newCDPSession(page);
   await cdp.send('Performance.enable');
   await loadTiny(page);
-  await page.evaluate(() => {
-    window.tasks = [];
-    new PerformanceObserver(list => window.tasks.push(...list.getEntries().map(entry => Math.round(entry.duration)))).observe({ type: 'longtask' });
-  });
   const run = (maxNewTokens, pace) => page.evaluate(([maxNewTokens, pace]) => window.nucleus.generate({
     prompt: 'The history of the press', maxNewTokens, ignoreEos: true, seed: 3, temperature: 1.2, pace,
   }).then(result => result.newTokens), [maxNewTokens, pace]);
+  const busy = () => page.evaluate(() => {
+    const end = performance.now() + 500;
+    while (performance.now() < end);
+  });
+  assert.equal((await longTasks(page, busy)).length, 1, 'a long task is seen');
   await assertNoLongTask(page, 'by frames', () => run(600, 'frame'));
   await assertNoLongTask(page, `${N_STEPS} tokens`, async () => assert.equal(await run(N_STEPS, 'free'), N_STEPS));
   await nChips(page, N_STEPS);
