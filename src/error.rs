@@ -22,6 +22,12 @@ macro_rules! errors {
                     $(Error::$variant(_) => $kind,)*
                 }
             }
+
+            /// One error of every kind.
+            #[cfg(test)]
+            pub fn of_every_kind(sentence: &str) -> Vec<Error> {
+                vec![$(Error::$variant(sentence.to_owned()),)*]
+            }
         }
     };
 }
@@ -79,8 +85,12 @@ errors! {
     Backend = "backend",
     DeviceLost = "device-lost",
     EngineFailed = "engine-failed",
-    // What a reader brings (page/)
+    // What a reader brings and asks for (page/)
     BadRunFile = "bad-run-file",
+    NoText = "no-text",
+    OtherModel = "other-model",
+    BranchesFull = "branches-full",
+    PageFailed = "page-failed",
 }
 
 /// Text from a file as it may stand in a sentence: at most 64 characters, those counted that an escape takes; control characters

@@ -186,6 +186,8 @@ pub struct ModelInfo {
     pub backend: String,
     /// Why that one, as a sentence.
     pub backend_reason: String,
+    /// What the browser said, in full, when it gave no GPU.
+    pub backend_refusal: Option<String>,
     /// The GPU adapter's name; none on the CPU.
     pub adapter: Option<String>,
     /// How the GPU did against the CPU engine at loading; none when it was not tried.

@@ -111,6 +111,8 @@ export interface ModelInfo {
   backend: 'webgpu' | 'cpu'
   /** Why this backend, as a sentence. */
   backendReason: string
+  /** What the browser said, in full, when it gave no GPU; null when it was not asked or gave one. */
+  backendRefusal: string | null
   /** The engine's build, such as `simd128`. */
   build: string
   threads: number
@@ -262,8 +264,18 @@ export interface Step {
   nucleusMass: number
   /** Entropy of the model's own distribution (temperature 1). */
   entropyBits: number
+  /** The tokens beyond the candidates, of which the first 64 count; null for `candidates: 0`. */
+  tail: Tail | null
   /** Where the time of the step went, milliseconds. */
   ms: { total: number; forward: number; sample: number; readback: number }
+}
+
+/** Bins of 1/16 of a logit, from the top down: the mean logit of each, as the model gave it, and how many tokens it holds. */
+export interface Tail {
+  logits: Float32Array
+  counts: Uint32Array
+  /** Tokens of which nothing is known but that they are below all others: a GPU reads back the top alone. */
+  unknown: number
 }
 
 export interface Candidate {

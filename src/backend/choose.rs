@@ -15,6 +15,8 @@ pub struct ChosenBackend {
     /// Runs the model while it is there.
     pub(super) gpu: Option<GpuBackend>,
     pub(super) reason: String,
+    /// What the browser said when it gave no GPU.
+    pub(super) refusal: Option<String>,
     pub(super) diagnostics: Option<GpuDiagnostics>,
 }
 
@@ -27,6 +29,11 @@ impl ChosenBackend {
     /// Why this engine, as a sentence.
     pub fn reason(&self) -> &str {
         &self.reason
+    }
+
+    /// What the browser said, in full, when it gave no GPU.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
     }
 
     /// The CPU engine's threads.

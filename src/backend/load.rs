@@ -4,7 +4,7 @@
 //! Invariant: whatever the GPU refuses, at whichever tensor, is a reason to do without it and never the end of a load.
 
 use super::cpu::{CpuBackend, CpuLoader, Pool};
-use super::gpu::{Gpu, GpuBackend, GpuLoader};
+use super::gpu::{Gpu, GpuBackend, GpuLoader, SAYS};
 use super::self_test::self_test;
 use super::{ChosenBackend, Stage};
 use crate::error::Result;
@@ -75,6 +75,14 @@ impl Loader {
             Ok(gpu) => gpu.finish(|id| cpu.vector(id), &mut progress).await.map_err(cannot_hold),
             Err(reason) => Err(reason),
         };
+        // For the reason its first sentence is enough; a browser may go on for long.
+        let (candidate, refusal) = match candidate {
+            Ok(candidate) => (Ok(candidate), None),
+            Err(reason) => match reason.split_once(SAYS) {
+                Some((reason, refusal)) => (Err(reason.to_owned()), Some(refusal.to_owned())),
+                None => (Err(reason), None),
+            },
+        };
         let mut cpu = cpu.finish(pool);
         let (gpu, reason) = match candidate {
             Ok(candidate) => prove(candidate, &mut cpu, vocab_size, context_length, &mut diagnostics, progress).await,
@@ -83,7 +91,7 @@ impl Loader {
         if let Some(diagnostics) = &mut diagnostics {
             diagnostics.failure = gpu.is_none().then(|| reason.clone());
         }
-        ChosenBackend { cpu, gpu, reason, diagnostics }
+        ChosenBackend { cpu, gpu, reason, refusal, diagnostics }
     }
 }
 

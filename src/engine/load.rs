@@ -164,6 +164,7 @@ impl Opened {
             kv_heads: config.n_kv_heads as u32,
             backend: String::new(),
             backend_reason: String::new(),
+            backend_refusal: None,
             adapter: None,
             self_test: None,
             build: BUILD.into(),
@@ -248,6 +249,7 @@ pub(super) fn describe_backend(info: &mut ModelInfo, backend: &ChosenBackend) {
         Some(shortfall) if backend.name() == "cpu" => format!("{} {shortfall}", backend.reason()),
         _ => backend.reason().into(),
     };
+    info.backend_refusal = backend.refusal().map(str::to_owned);
     info.threads = backend.pool().n_threads() as u32;
     info.adapter = backend.adapter().map(str::to_owned);
     info.self_test = backend.self_test();

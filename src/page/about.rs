@@ -68,8 +68,12 @@ pub fn details(model: &ModelInfo) -> String {
             milliseconds(test.ms)
         )
     });
+    let refusal = model
+        .backend_refusal
+        .as_ref()
+        .map_or(String::new(), |said| format!(" Asked for a GPU, the browser said: {}", shortened(said)));
     format!(
-        "Build: {}. The model, “{}”: {} parameters, {} layers, context of {}, {} of memory.{test}",
+        "Build: {}. The model, “{}”: {} parameters, {} layers, context of {}, {} of memory.{test}{refusal}",
         model.build,
         shortened(&model.name),
         parameters(model.parameters),
@@ -105,6 +109,7 @@ pub mod tests {
             kv_heads: 3,
             backend: "webgpu".into(),
             backend_reason: "The GPU holds the model.".into(),
+            backend_refusal: None,
             adapter: Some("NVIDIA H200".into()),
             self_test: Some(test),
             build: "simd128".into(),
@@ -181,5 +186,7 @@ pub mod tests {
             assert!(said.contains(part), "{part}: {said}");
         }
         assert!(!details(&on_cpu(None)).contains("self-test"), "none was made");
+        let refused = ModelInfo { backend_refusal: Some("no adapter <b>".into()), ..on_cpu(None) };
+        assert!(details(&refused).ends_with("the browser said: no adapter <b>"), "{}", details(&refused));
     }
 }

@@ -16,10 +16,12 @@ use crate::error::{Error, Result};
 use crate::protocol::{Command, Event};
 use futures_channel::oneshot;
 use js_sys::{Array, Float32Array, Function, Object, Promise, Reflect};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::future::Future;
 use std::rc::Rc;
 use wasm_bindgen::{JsCast, prelude::*};
-use wasm_bindgen_futures::future_to_promise;
+use wasm_bindgen_futures::spawn_local;
 use web_sys::Blob;
 
 /// Fills in the object that `www/page_loader.js` has put on `window`, where its `ready` waits for this.
@@ -47,9 +49,48 @@ where
     let app = Rc::clone(app);
     let closure = Closure::<dyn Fn(JsValue, JsValue) -> Promise>::new(move |first, second| {
         let answer = call(Rc::clone(&app), first, second);
-        future_to_promise(async move { answer.await.map_err(|error| convert::error(&error)) })
+        let app = Rc::clone(&app);
+        let mut work = Some(async move {
+            answer.await.map_err(|error| {
+                app.say_failure(&error);
+                convert::error(&error)
+            })
+        });
+        Promise::new(&mut |resolve, reject| {
+            // It is called once, at once.
+            if let Some(work) = work.take() {
+                settle(work, resolve, reject);
+            }
+        })
     });
     put(nucleus, name, closure.into_js_value());
+}
+
+thread_local! {
+    /// What rejects the calls that have no answer yet.
+    static OPEN: RefCell<HashMap<u32, Function>> = RefCell::default();
+    static N_CALLS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Rejects every call that has no answer yet: none will come from this wasm.
+pub fn reject_all(error: &Error) {
+    for reject in OPEN.take().into_values() {
+        // A promise's own function throws nothing.
+        let _ = reject.call1(&JsValue::UNDEFINED, &convert::error(error));
+    }
+}
+
+/// Settles a promise with what `work` comes to, if nothing else settles it before.
+fn settle(work: impl Future<Output = Result<JsValue, JsValue>> + 'static, resolve: Function, reject: Function) {
+    let call = N_CALLS.get();
+    N_CALLS.set(call.wrapping_add(1));
+    OPEN.with_borrow_mut(|open| open.insert(call, reject.clone()));
+    spawn_local(async move {
+        let found = work.await;
+        OPEN.with_borrow_mut(|open| open.remove(&call));
+        let (settled, value) = found.map_or_else(|error| (reject, error), |value| (resolve, value));
+        let _ = settled.call1(&JsValue::UNDEFINED, &value);
+    });
 }
 
 async fn load(app: Rc<App>, source: JsValue, js_options: JsValue) -> Result<JsValue> {

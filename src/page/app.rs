@@ -5,7 +5,9 @@
 
 mod branch;
 mod chat;
+mod diagnostics;
 mod exercise;
+mod failures;
 mod lesson;
 mod link;
 mod replay;
@@ -114,14 +116,6 @@ impl App {
             }
         });
         let app = Rc::downgrade(self);
-        self.client.on_crash(move || {
-            if let Some(app) = app.upgrade() {
-                app.set_model(None);
-                app.picker.end(None);
-                app.stage.fail(&Error::EngineFailed("Its worker ended unexpectedly.".into()));
-            }
-        });
-        let app = Rc::downgrade(self);
         self.client.on_model(move |info| {
             if let Some(app) = app.upgrade() {
                 app.move_model(info);
@@ -141,6 +135,8 @@ impl App {
         self.listen_to_branches();
         self.listen_to_replay();
         self.listen_to_chat();
+        self.listen_for_failures();
+        self.listen_for_diagnostics();
         on(&dom::document(), "keydown", move |event: KeyboardEvent| match event.key().as_str() {
             "Enter" if event.ctrl_key() || event.meta_key() => {
                 event.prevent_default();

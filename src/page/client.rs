@@ -25,6 +25,9 @@ type Listener = Box<dyn FnMut(Event)>;
 /// Called with the model that runs elsewhere.
 type ModelListener = Box<dyn Fn(ModelInfo)>;
 
+/// Called with what every open request has failed with.
+type CrashListener = Box<dyn Fn(&Error)>;
+
 #[derive(Clone)]
 pub struct Client {
     inner: Rc<Inner>,
@@ -34,7 +37,7 @@ struct Inner {
     worker: RefCell<Option<Connection>>,
     next_id: Cell<u32>,
     open: RefCell<HashMap<u32, Listener>>,
-    on_crash: RefCell<Option<Box<dyn Fn()>>>,
+    on_crash: RefCell<Option<CrashListener>>,
     on_model: RefCell<Option<ModelListener>>,
     /// The same for every worker, so that a crash never drops the closure that reports it.
     on_message: Closure<dyn FnMut(MessageEvent)>,
@@ -82,8 +85,13 @@ impl Client {
     }
 
     /// Called after a crash has failed the open requests.
-    pub fn on_crash(&self, callback: impl Fn() + 'static) {
+    pub fn on_crash(&self, callback: impl Fn(&Error) + 'static) {
         *self.inner.on_crash.borrow_mut() = Some(Box::new(callback));
+    }
+
+    /// Ends the worker as a crash does; `sentence` says why.
+    pub fn end(&self, sentence: &str) {
+        self.inner.crash(sentence);
     }
 
     /// Called when the model in place runs elsewhere from now on.
@@ -222,12 +230,13 @@ impl Inner {
         if let Some(connection) = self.worker.borrow_mut().take() {
             connection.worker.terminate();
         }
+        let error = Error::EngineFailed(sentence.to_owned());
         let open = std::mem::take(&mut *self.open.borrow_mut());
         for mut listener in open.into_values() {
-            listener(Event::Failed(Error::EngineFailed(sentence.to_owned())));
+            listener(Event::Failed(error.clone()));
         }
         if let Some(on_crash) = self.on_crash.borrow().as_ref() {
-            on_crash();
+            on_crash(&error);
         }
     }
 }

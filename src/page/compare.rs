@@ -3,7 +3,7 @@
 //! Invariant: pure; records in, words out.
 
 use super::words::{count, power_of_ten, spelt};
-use crate::protocol::StepRecord;
+use crate::protocol::{Candidate, StepRecord};
 use std::borrow::Borrow;
 
 /// A recorded run and one that was made to repeat it.
@@ -29,8 +29,11 @@ impl Comparison {
         let mut largest = None;
         let mut n_compared = 0;
         for (index, (recorded, found)) in pairs().take(n_same + 1).enumerate() {
-            for candidate in &recorded.candidates {
-                let Some(other) = found.candidates.iter().find(|other| other.id == candidate.id) else { continue };
+            for (place, candidate) in recorded.candidates.iter().enumerate() {
+                let is_same = |other: &&Candidate| other.id == candidate.id;
+                // Most often both list it at the same place.
+                let at_place = found.candidates.get(place).filter(is_same);
+                let Some(other) = at_place.or_else(|| found.candidates.iter().find(is_same)) else { continue };
                 n_compared += 1;
                 let difference = (candidate.p_raw - other.p_raw).abs();
                 if largest.is_none_or(|(most, _)| difference > most) {

@@ -8,7 +8,8 @@ use crate::protocol::{
     Diagnostics, GpuDiagnostics, LoadPhase, LoadProgress, MemoryNeeds, ModelInfo, RunResult, SelfTest, StepRecord,
     TokenPiece,
 };
-use js_sys::{Array, Object, Reflect, Uint8Array};
+use crate::tail::Tail;
+use js_sys::{Array, Float32Array, Object, Reflect, Uint8Array, Uint32Array};
 use wasm_bindgen::{JsCast, prelude::*};
 
 /// Sets one property; a plain object takes any.
@@ -119,6 +120,7 @@ pub fn model_info(info: &ModelInfo) -> Object {
     put(&object, "kvHeads", info.kv_heads);
     put(&object, "backend", &info.backend);
     put(&object, "backendReason", &info.backend_reason);
+    put(&object, "backendRefusal", info.backend_refusal.as_ref().map_or(JsValue::NULL, JsValue::from));
     put(&object, "build", &info.build);
     put(&object, "threads", info.threads);
     put(&object, "adapter", info.adapter.as_ref().map_or(JsValue::NULL, JsValue::from));
@@ -279,6 +281,16 @@ pub fn step(step: &StepRecord) -> Object {
     put(&object, "nucleusSize", step.nucleus_size);
     put(&object, "nucleusMass", step.nucleus_mass);
     put(&object, "entropyBits", step.entropy_bits);
+    put(&object, "tail", step.tail.as_ref().map_or(JsValue::NULL, |found| tail(found).into()));
     put(&object, "ms", ms);
+    object
+}
+
+fn tail(tail: &Tail) -> Object {
+    let (logits, counts): (Vec<f32>, Vec<u32>) = tail.levels().unzip();
+    let object = Object::new();
+    put(&object, "logits", Float32Array::from(logits.as_slice()));
+    put(&object, "counts", Uint32Array::from(counts.as_slice()));
+    put(&object, "unknown", tail.n_unknown);
     object
 }

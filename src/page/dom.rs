@@ -4,7 +4,10 @@
 
 use std::cell::RefCell;
 use wasm_bindgen::{JsCast, prelude::*};
-use web_sys::{Document, Element, Event, EventTarget, HtmlElement, ResizeObserver, SvgElement, Window};
+use web_sys::{
+    AbortController, AddEventListenerOptions, Document, Element, Event, EventTarget, HtmlElement, ResizeObserver,
+    SvgElement, Window,
+};
 
 const SVG: &str = "http://www.w3.org/2000/svg";
 
@@ -14,6 +17,16 @@ pub fn window() -> Window {
 
 pub fn document() -> Document {
     window().document().expect("a main thread has a document")
+}
+
+/// Now, in ISO 8601.
+pub fn iso_now() -> String {
+    js_sys::Date::new_0().to_iso_string().into()
+}
+
+/// Whether the page may share memory with its workers.
+pub fn is_isolated() -> bool {
+    js_sys::Reflect::get(&window(), &"crossOriginIsolated".into()).is_ok_and(|flag| flag.is_truthy())
 }
 
 /// The element of index.html with this id.
@@ -70,11 +83,41 @@ pub fn style(element: &HtmlElement, property: &str, value: &str) {
     element.style().set_property(property, value).expect("the property is a valid name");
 }
 
-/// Calls `listener` for every `event` of `target`, for as long as the page lives.
-pub fn on<E: JsCast + 'static>(target: &EventTarget, event: &str, mut listener: impl FnMut(E) + 'static) {
+thread_local! {
+    /// Ends what [`on`] has begun.
+    static LISTENING: AbortController = AbortController::new().expect("every browser with wasm has AbortController");
+}
+
+/// Calls `listener` for every `event` of `target`, until [`stop_listening`].
+pub fn on<E: JsCast + 'static>(target: &EventTarget, event: &str, listener: impl FnMut(E) + 'static) {
+    let options = AddEventListenerOptions::new();
+    options.set_signal(&LISTENING.with(AbortController::signal));
+    listen(target, event, listener, &options);
+}
+
+/// The same, for as long as the page lives.
+pub fn on_always<E: JsCast + 'static>(target: &EventTarget, event: &str, listener: impl FnMut(E) + 'static) {
+    listen(target, event, listener, &AddEventListenerOptions::new());
+}
+
+/// Ends every listener of [`on`].
+pub fn stop_listening() {
+    LISTENING.with(AbortController::abort);
+}
+
+fn listen<E: JsCast + 'static>(
+    target: &EventTarget,
+    event: &str,
+    mut listener: impl FnMut(E) + 'static,
+    options: &AddEventListenerOptions,
+) {
     let closure = Closure::<dyn FnMut(Event)>::new(move |event: Event| listener(event.unchecked_into()));
     target
-        .add_event_listener_with_callback(event, closure.as_ref().unchecked_ref())
+        .add_event_listener_with_callback_and_add_event_listener_options(
+            event,
+            closure.as_ref().unchecked_ref(),
+            options,
+        )
         .expect("the target takes listeners");
     closure.forget();
 }

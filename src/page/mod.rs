@@ -18,6 +18,7 @@ pub mod curves;
 pub mod download;
 pub mod ladder;
 pub mod lesson;
+pub mod marks;
 pub mod options;
 pub mod pacing;
 pub mod race;
@@ -44,6 +45,8 @@ mod candidates;
 mod chat_view;
 #[cfg(target_arch = "wasm32")]
 mod client;
+#[cfg(target_arch = "wasm32")]
+mod clipboard;
 #[cfg(target_arch = "wasm32")]
 mod convert;
 #[cfg(target_arch = "wasm32")]
@@ -73,15 +76,21 @@ mod save_file;
 #[cfg(target_arch = "wasm32")]
 mod scrub;
 #[cfg(target_arch = "wasm32")]
+mod slices;
+#[cfg(target_arch = "wasm32")]
 mod speed;
 #[cfg(target_arch = "wasm32")]
 mod speed_up_plot;
 #[cfg(target_arch = "wasm32")]
 mod stage;
 #[cfg(target_arch = "wasm32")]
+mod status;
+#[cfg(target_arch = "wasm32")]
 mod tempo;
 #[cfg(target_arch = "wasm32")]
 mod time_strip;
+#[cfg(target_arch = "wasm32")]
+mod uncaught;
 #[cfg(target_arch = "wasm32")]
 mod what_if_panel;
 

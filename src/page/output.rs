@@ -6,9 +6,11 @@
 
 use super::dom::{self, append, by_id, create};
 use super::flow::Flow;
+use super::marks::Marks;
 use super::what_if::Verdict;
 use super::words::spell;
 use crate::protocol::StepRecord;
+use gloo_timers::callback::Timeout;
 use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -25,6 +27,8 @@ pub struct Output {
     /// The panel's width for which the blocks of the text end with their lines.
     width: Cell<i32>,
     current: Cell<Option<usize>>,
+    marks: RefCell<Marks>,
+    marking: RefCell<Option<Timeout>>,
     empty: HtmlElement,
 }
 
@@ -46,6 +50,8 @@ impl Output {
             chips: RefCell::default(),
             is_following: Cell::new(true),
             current: Cell::new(None),
+            marks: RefCell::default(),
+            marking: RefCell::default(),
             empty: by_id("output-empty"),
         });
         let pick = Rc::new(pick);
@@ -81,6 +87,7 @@ impl Output {
         *self.text.borrow_mut() = text;
         self.chips.borrow_mut().clear();
         self.current.set(None);
+        self.marks.borrow_mut().clear();
         self.is_following.set(true);
         self.set_prompt(prompt);
     }
@@ -96,9 +103,16 @@ impl Output {
         self.is_following.set(n_below < NEAR_END);
         let mut text = self.text.borrow_mut();
         let mut chips = self.chips.borrow_mut();
+        let marks = self.marks.borrow();
         text.close_lines(&chips);
         for step in steps.iter().map(Borrow::borrow) {
             let chip = chip(chips.len(), step);
+            if marks.is_common(chips.len()) {
+                dom::set(&chip, "data-common", "");
+            }
+            if marks.is_fork(chips.len()) {
+                dom::set(&chip, "data-fork", "");
+            }
             text.append(&chip);
             if step.bytes.contains(&b'\n') {
                 text.append(&create::<Element>("br", ""));
@@ -140,11 +154,26 @@ impl Output {
         }
     }
 
-    /// Marks the text that a branch has from the one that it left, and the tokens at which branches left.
-    pub fn mark_branches(&self, n_common: usize, forks: &[usize]) {
-        for (index, chip) in self.chips.borrow().iter().enumerate() {
-            dom::set_if(chip, "data-common", "", index < n_common);
-            dom::set_if(chip, "data-fork", "", forks.binary_search(&index).is_ok());
+    /// Marks the text that a branch has from the one that it left, and the tokens at which branches left, so many in a task that
+    /// none takes long.
+    pub fn mark_branches(self: &Rc<Self>, n_common: usize, forks: &[usize]) {
+        self.marks.borrow_mut().set(n_common, forks);
+        self.mark_slice();
+    }
+
+    fn mark_slice(self: &Rc<Self>) {
+        const N_A_TASK: usize = 256;
+        let mut marks = self.marks.borrow_mut();
+        for _ in 0..N_A_TASK {
+            let Some(index) = marks.take() else { return };
+            if let Some(chip) = self.chips.borrow().get(index) {
+                dom::set_if(chip, "data-common", "", marks.is_common(index));
+                dom::set_if(chip, "data-fork", "", marks.is_fork(index));
+            }
+        }
+        if !marks.is_done() {
+            let output = Rc::clone(self);
+            *self.marking.borrow_mut() = Some(Timeout::new(0, move || output.mark_slice()));
         }
     }
 

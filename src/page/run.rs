@@ -13,6 +13,7 @@ use super::ladder;
 use super::options::Pace;
 use super::pacing::{Pacing, Tempo, Tick};
 use super::stage::{RunInfo, Stage};
+use super::uncaught::is_over;
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
 use crate::protocol::{Command, Credit, Event, RunResult, StepRecord};
@@ -315,6 +316,9 @@ impl Runs {
     }
 
     fn tick(self: &Rc<Self>, tick: Tick) {
+        if is_over() {
+            return;
+        }
         let now = now_ms();
         let (steps, tempo, is_held) = {
             let mut active = self.active.borrow_mut();

@@ -13,15 +13,19 @@
 //!
 //! Invariant: pure; text in it is text, whatever it spells.
 
+mod reader;
 mod schema;
+
+pub use reader::Reader;
 
 use super::options::{self, Value, entries};
 use super::words::shortened;
 use crate::error::{Error, Result};
 use crate::protocol::{GenerateOptions, ModelInfo, StepRecord};
 use schema::{Engine, File, Model, Step};
+use serde::Serialize;
 use serde_json::Value as Json;
-use std::borrow::Borrow;
+use std::rc::Rc;
 
 /// Bytes of a file that is looked into: some 8,000 steps.
 pub const MOST_BYTES: usize = 16 << 20;
@@ -36,23 +40,24 @@ pub struct RunFile {
     /// As a run of its own from an empty cache: what it resumed from is forced.
     pub options: GenerateOptions,
     pub prompt_tokens: u32,
-    pub steps: Vec<StepRecord>,
+    pub steps: Vec<Rc<StepRecord>>,
 }
 
 impl RunFile {
     /// The run of `options` that `model` made on this page; `steps` are all of its text's, those before a branch included.
-    pub fn of(model: &ModelInfo, options: &GenerateOptions, steps: &[impl Borrow<StepRecord>]) -> RunFile {
-        let steps: Vec<StepRecord> = steps.iter().map(|step| schema::shortened(step.borrow())).collect();
+    pub fn of(model: &ModelInfo, options: &GenerateOptions, steps: &[Rc<StepRecord>]) -> RunFile {
         RunFile {
             model: Model::of(model),
             engine: Engine::of(model),
             options: from_nothing(options),
             prompt_tokens: steps.first().map_or(0, |step| step.position - step.index),
-            steps,
+            steps: steps.to_vec(),
         }
     }
 
-    pub fn to_json(&self) -> String {
+    /// The file's text, in parts that take a millisecond or two each to write.
+    pub fn parts(&self) -> impl Iterator<Item = String> {
+        const N_STEPS: usize = 32;
         let file = File {
             format: schema::FORMAT.into(),
             version: schema::VERSION,
@@ -62,41 +67,30 @@ impl RunFile {
             options: json(&Value::Object(entries(&self.options))),
             prompt_tokens: self.prompt_tokens,
             ids: self.steps.iter().map(|step| step.id).collect(),
-            steps: self.steps.iter().map(Step::of).collect(),
+            steps: Vec::new(),
         };
-        serde_json::to_string(&file).expect("plain data is written")
+        // The steps are its last field.
+        let head = written(&file).trim_end_matches("]}").to_owned();
+        let steps = self.steps.chunks(N_STEPS).enumerate().map(|(i, steps)| {
+            let list = written(&steps.iter().map(|step| Step::of(step)).collect::<Vec<_>>());
+            let comma = if i == 0 { "" } else { "," };
+            format!("{comma}{}", &list[1..list.len() - 1])
+        });
+        std::iter::once(head).chain(steps).chain(std::iter::once("]}".to_owned()))
     }
 
-    /// Errors: `bad-run-file`, with what was found and what was expected.
-    pub fn parse(text: &str) -> Result<RunFile> {
-        if text.len() > MOST_BYTES {
-            return Err(too_long(text.len() as f64));
-        }
-        let file: File = serde_json::from_str(text).map_err(|error| bad(format!("It is no run file: {error}")))?;
+    /// What a file says beside its steps, and the ids that these must have.
+    fn without_steps(file: File) -> Result<(RunFile, Vec<u32>)> {
         check_head(&file)?;
         let options = options::generate(value(file.options), 0).map_err(|error| bad(error.to_string()))?.0;
-        let (n_ids, n_steps) = (file.ids.len(), file.steps.len());
-        if n_ids != n_steps || n_steps > MOST_STEPS {
-            return Err(bad(format!(
-                "It has {n_ids} ids and {n_steps} steps: expected as many, at most {MOST_STEPS}."
-            )));
-        }
-        let vocab_size = file.model.vocab_size;
-        let record = |(index, step): (usize, Step)| {
-            if step.id != file.ids[index] {
-                return Err(bad(format!("Step {index} has the token {}, `ids` has {}.", step.id, file.ids[index])));
-            }
-            let index = u32::try_from(index).expect("there are few steps");
-            step.into_record(index, file.prompt_tokens, vocab_size)
-        };
-        let steps = file.steps.into_iter().enumerate().map(record).collect::<Result<_>>()?;
-        Ok(RunFile {
+        let run = RunFile {
             model: file.model,
             engine: file.engine,
             options: from_nothing(&options),
             prompt_tokens: file.prompt_tokens,
-            steps,
-        })
+            steps: Vec::new(),
+        };
+        Ok((run, file.ids))
     }
 
     /// Who made it, in words.
@@ -162,6 +156,10 @@ fn check_head(file: &File) -> Result<()> {
         return Err(bad(format!("Its prompt has {} tokens: expected 1 to 2^24.", file.prompt_tokens)));
     }
     Ok(())
+}
+
+fn written(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("plain data is written")
 }
 
 fn bad(sentence: String) -> Error {

@@ -10,10 +10,15 @@ use web_sys::{Blob, BlobPropertyBag, HtmlAnchorElement, Url};
 
 /// Offers `text` as a download called `name`.
 pub fn save_text(name: &str, media_type: &str, text: &str) -> Result<()> {
-    let failed = |_: JsValue| Error::EngineFailed("The browser could not make a file.".into());
+    save_parts(name, media_type, &Array::of1(&text.into()))
+}
+
+/// The same for a text in parts, which are strings.
+pub fn save_parts(name: &str, media_type: &str, parts: &Array) -> Result<()> {
+    let failed = |_: JsValue| Error::PageFailed("The browser could not make a file.".into());
     let options = BlobPropertyBag::new();
     options.set_type(media_type);
-    let blob = Blob::new_with_str_sequence_and_options(&Array::of1(&text.into()), &options).map_err(failed)?;
+    let blob = Blob::new_with_str_sequence_and_options(parts, &options).map_err(failed)?;
     let url = Url::create_object_url_with_blob(&blob).map_err(failed)?;
     let link: HtmlAnchorElement = dom::create("a", "");
     link.set_href(&url);

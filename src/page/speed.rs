@@ -19,6 +19,8 @@ pub struct SpeedView {
     race: RefCell<Race>,
     agreement: RefCell<Agreement>,
     kv_bytes_per_position: Cell<u64>,
+    /// The run in progress goes on from a text that is there already: it is a run of neither mode.
+    is_branch: Cell<bool>,
     modes: [ModeRow; 2],
     facts: [TextCell; 4],
     pair: [TextCell; 4],
@@ -61,6 +63,7 @@ impl SpeedView {
             race: RefCell::default(),
             agreement: RefCell::default(),
             kv_bytes_per_position: Cell::new(0),
+            is_branch: Cell::new(false),
             modes: [mode("on"), mode("off")],
             facts: ["first token", "prefill", "decode", "KV cache"].map(|name| fact(&facts, name)),
             pair: ["positions computed", "bytes cached", "same tokens", "largest logit difference"]
@@ -73,19 +76,24 @@ impl SpeedView {
         }
     }
 
-    /// A run with or without the cache begins: its figures replace those of the last one of its kind.
+    /// A run with or without the cache begins: its figures replace those of the last one of its kind. Those of a branch replace
+    /// none: it takes over a text, and most of its cache.
     pub fn begin(&self, run: &RunInfo) {
         let kv_cache = run.options.kv_cache;
-        self.agreement.borrow_mut().begin(kv_cache, &run.options.prompt);
-        self.kv_bytes_per_position.set(run.kv_bytes_per_position);
+        self.is_branch.set(run.branch_at.is_some() || !run.options.resume_ids.is_empty());
         self.live.borrow_mut().clear();
         self.live_text.set("–");
-        self.race.borrow_mut().begin(kv_cache);
-        self.modes[slot(kv_cache)].tokens_per_s.set("–");
-        self.modes[slot(kv_cache)].run.set("running");
         for fact in &self.facts {
             fact.set("–");
         }
+        if self.is_branch.get() {
+            return;
+        }
+        self.agreement.borrow_mut().begin(kv_cache, &run.options.prompt);
+        self.kv_bytes_per_position.set(run.kv_bytes_per_position);
+        self.race.borrow_mut().begin(kv_cache);
+        self.modes[slot(kv_cache)].tokens_per_s.set("–");
+        self.modes[slot(kv_cache)].run.set("running");
         self.draw();
     }
 
@@ -104,7 +112,8 @@ impl SpeedView {
 
     /// Shows the steps of one frame. `is_paused`: the reader goes step by step, so there is no rate to show.
     pub fn extend(&self, steps: &[StepRecord], run: &RunInfo, is_paused: bool, now_ms: f64) {
-        for step in steps {
+        let is_branch = self.is_branch.get();
+        for step in steps.iter().filter(|_| !is_branch) {
             self.race.borrow_mut().push(step);
             self.agreement.borrow_mut().push(step);
         }
@@ -114,6 +123,9 @@ impl SpeedView {
             let is_cached = used_cache(step).unwrap_or(run.options.kv_cache);
             let cached = if is_cached { u64::from(step.kv_length) * run.kv_bytes_per_position } else { 0 };
             self.facts[3].set(&if cached > 0 { bytes(cached) } else { "off".to_owned() });
+        }
+        if is_branch {
+            return;
         }
         if self.race.borrow().is_mixed() {
             self.set_rows("–", "switched midway");
@@ -134,7 +146,7 @@ impl SpeedView {
             self.facts[2].set(&if was_paused { "by hand".to_owned() } else { format!("{} tokens/s", rate(decode)) });
             self.live_text.set(&rate(decode));
             // The whole run's speed is no mode's speed when the switch was moved.
-            if !self.race.borrow().is_mixed() {
+            if !self.is_branch.get() && !self.race.borrow().is_mixed() {
                 let by_hand = if was_paused { ", by hand" } else { "" };
                 row.tokens_per_s.set(&rate(decode));
                 row.run.set(&format!(
@@ -143,7 +155,7 @@ impl SpeedView {
                     count(result.new_tokens.into(), "token")
                 ));
             }
-        } else {
+        } else if !self.is_branch.get() {
             row.run.set("did not finish");
         }
         self.draw();

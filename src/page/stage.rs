@@ -14,9 +14,10 @@ use super::output::Output;
 use super::scrub::Scrubber;
 use super::sentence::place;
 use super::speed::SpeedView;
+use super::status::Status;
 use super::time_strip::TimeStrip;
 use super::what_if_panel::WhatIfPanel;
-use super::words::{explain, spelt};
+use super::words::spelt;
 use crate::error::{Error, Result};
 use crate::protocol::{GenerateOptions, RunResult, StepRecord};
 use std::cell::{Cell, Ref, RefCell};
@@ -76,8 +77,7 @@ pub struct Stage {
     /// Says that the run on screen is recorded.
     recorded: HtmlElement,
     follow: HtmlElement,
-    status: HtmlElement,
-    status_text: TextCell,
+    pub status: Status,
 }
 
 impl Stage {
@@ -122,22 +122,17 @@ impl Stage {
                 place: TextCell::of_id("step-place"),
                 recorded: by_id("recorded"),
                 follow,
-                status: by_id("status"),
-                status_text: TextCell::of_id("status"),
+                status: Status::new(),
             }
         })
     }
 
-    /// Says what happens, in the live region.
     pub fn say(&self, text: &str) {
-        dom::set_if(&self.status, "data-error", "", false);
-        self.status_text.set(text);
+        self.status.say(text);
     }
 
-    /// Says what went wrong, what was found, and what to do.
     pub fn fail(&self, error: &Error) {
-        dom::set(&self.status, "data-error", error.kind());
-        self.status_text.set(&explain(error));
+        self.status.fail(error);
     }
 
     pub fn begin(&self, info: &Rc<RunInfo>, prompt: &str) {
@@ -347,6 +342,10 @@ impl Stage {
         self.run.borrow().as_ref().map(|run| (Rc::clone(run), self.steps.borrow().clone()))
     }
 
+    pub fn n_steps(&self) -> usize {
+        self.steps.borrow().len()
+    }
+
     /// Which step the panel shows.
     pub fn current(&self) -> Option<usize> {
         let last = self.steps.borrow().len().checked_sub(1)?;
@@ -391,6 +390,8 @@ impl Stage {
         self.clear(prompt);
         self.what_if.begin(&info);
         self.what_if_note.set("");
+        // First, so that chips have their marks from the start.
+        self.show_branches();
         let begun = self.n_begun.get();
         for (i, part) in steps.chunks(N_A_FRAME).enumerate() {
             if i > 0 {
@@ -406,7 +407,6 @@ impl Stage {
         self.gauge.show(steps.last().map_or(0, |step| step.position + 1));
         self.show_current();
         self.show_place();
-        self.show_branches();
     }
 
     /// The text on screen is whole.

@@ -203,6 +203,12 @@ pub fn explain(error: &Error) -> String {
         ),
         Error::BadRunFile(_) => ("The run file was refused.", "Open one that this page has saved."),
         Error::EngineFailed(_) => ("The engine stopped.", "Load the model again: a fresh engine starts with it."),
+        Error::NoText(_) => ("There is no text yet.", "Generate one, or open a run file."),
+        Error::OtherModel(_) => ("Another model wrote this text.", "Load that one, or generate anew."),
+        Error::BranchesFull(_) => ("There is no room for another branch.", "Press Generate: it begins anew."),
+        Error::PageFailed(_) => {
+            ("Something went wrong in this page.", "Try again; if it stays, copy the diagnostics and reload the page.")
+        }
         _ => ("The file was refused.", "It may be damaged, or not made for this program: choose another."),
     };
     let found = shortened(&error.to_string());
@@ -287,6 +293,45 @@ mod tests {
         let text = explain(&Error::UnsupportedQuantization("A tensor is in IQ4_XS.".into()));
         for format in "F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K".split(' ') {
             assert!(text.contains(format), "{format}: {text}");
+        }
+    }
+
+    #[test]
+    fn every_kind_says_what_happened_and_what_to_do() {
+        const FOUND: &str = "It has 7 legs.";
+        // What may be wrong in a file that no advice of its own could mend.
+        let of_the_file = [
+            "count-too-large",
+            "string-too-long",
+            "bad-key",
+            "duplicate-key",
+            "bad-type",
+            "bad-value",
+            "array-too-long",
+            "nested-too-deep",
+            "bad-alignment",
+            "bad-name",
+            "duplicate-tensor",
+            "bad-dims",
+            "dim-too-large",
+            "shape-overflow",
+            "block-mismatch",
+            "offset-misaligned",
+            "offset-out-of-range",
+            "overlapping-tensors",
+            "missing-metadata",
+            "missing-tensor",
+            "bad-hyperparameter",
+            "shape-mismatch",
+            "bad-tokenizer",
+        ];
+        for error in Error::of_every_kind(FOUND) {
+            let (kind, text) = (error.kind(), explain(&error));
+            let (what, advice) = text.split_once(FOUND).unwrap_or_else(|| panic!("{kind} says what was found: {text}"));
+            assert!(what.len() > 8 || kind == "cancelled", "{kind} says what happened: {text}");
+            assert!(advice.len() > 8 && advice.ends_with('.') || kind == "cancelled", "{kind} says what to do: {text}");
+            let is_general = what.starts_with("The file was refused.");
+            assert_eq!(is_general, of_the_file.contains(&kind), "{kind} has advice that fits: {text}");
         }
     }
 

@@ -41,13 +41,18 @@ pageTest('no WebGPU in this browser: the CPU engine', { inject: [noWebGpu, count
   await assertOnCpu(page, await loadTiny(page, 'auto'), /no WebGPU adapter/);
 });
 
-pageTest('no adapter: the CPU engine', { inject: [noAdapter, counter] }, async page => {
+pageTest('no adapter: the CPU engine, and a reason that is one short sentence', { inject: [noAdapter, counter] }, async page => {
   await assertOnCpu(page, await loadTiny(page), /no WebGPU adapter/);
   await assertOnCpu(page, await loadTiny(page, 'auto'), /no WebGPU adapter/);
+  const { backendReason, backendRefusal } = await model(page);
+  assert.match(backendReason, /^The CPU engine runs\. There is no WebGPU adapter here\./);
+  assert.ok(backendReason.length < 140 && backendRefusal.length > 0, `${backendReason} | ${backendRefusal}`);
+  assert.ok((await page.textContent('#backend-details')).includes(backendRefusal.slice(0, 150)), 'the details have the whole of it');
 });
 
 pageTest('an adapter that gives no device: the CPU engine', { inject: [noDevice, counter] }, async page => {
-  await assertOnCpu(page, await loadTiny(page), /gives no device .*The driver gave up\./);
+  await assertOnCpu(page, await loadTiny(page), /gives no device\./);
+  assert.match((await model(page)).backendRefusal, /The driver gave up\./);
 });
 
 pageTest('limits too small for the model: the CPU engine', { inject: [bindingLimit(256), counter] }, async page => {

@@ -61,3 +61,17 @@ pageTest('the strip says where the time of a token goes', {}, async page => {
   });
   assert.ok(inked > 0, 'the strip is drawn');
 });
+
+pageTest('a branch is no run of the race: the figures of the run before stay', {}, async page => {
+  await load(page);
+  await page.fill('#max-tokens', '12');
+  await page.click('#generate');
+  await page.waitForFunction(() => /^4 \+ 12/.test(document.querySelector('#run-on').textContent), null, { timeout: 60_000 });
+  const figures = () => page.evaluate(() => ['decode-on', 'run-on', 'pair'].map(id => document.getElementById(id).textContent));
+  const before = await figures();
+  await page.click('[data-index="6"]');
+  await page.locator('#candidates [data-id]:not(.chosen) .take').first().click();
+  await page.waitForFunction(() => document.querySelectorAll('#branch-list button').length === 2);
+  await page.waitForFunction(() => document.querySelector('#stop').disabled, null, { timeout: 60_000 });
+  assert.deepEqual(await figures(), before);
+});

@@ -241,3 +241,22 @@ pageTest('the rank curve is that of all logits, sorted; the list has raw, temper
   assert.match(await page.textContent('#sum-caption'), /crosses 0\.90, number \d+\. u = 0\.\d{4} of what is kept/);
   assert.match(await page.textContent('#cumulative'), /% cut off/);
 });
+
+pageTest('a step tells a caller of the tokens beyond its candidates', OPEN, async page => {
+  await loaded(page);
+  const { vocabSize, steps } = await page.evaluate(async () => {
+    const steps = [];
+    for (const candidates of [64, 0]) {
+      await window.nucleus.generate({ prompt: 'Once', maxNewTokens: 1, seed: 3, candidates }, ({ candidates, tail }) => steps.push({
+        listed: candidates.map(({ logit }) => logit), tail: tail && { logits: [...tail.logits], counts: [...tail.counts], unknown: tail.unknown },
+      }));
+    }
+    return { vocabSize: window.nucleus.model.vocabSize, steps };
+  });
+  const [{ listed, tail }, none] = steps;
+  assert.equal(none.tail, null);
+  assert.equal(tail.logits.length, tail.counts.length);
+  assert.equal(listed.length + tail.counts.reduce((a, b) => a + b) + tail.unknown, vocabSize, 'every token is counted once');
+  assert.deepEqual(tail.logits, [...tail.logits].sort((a, b) => b - a), 'from the top down');
+  assert.ok(tail.logits[0] <= listed.at(-1) + 1 / 16, 'below the candidates');
+});

@@ -14,6 +14,9 @@ use wgpu::{
 /// Used where the adapter has them; nothing depends on them.
 const OPTIONAL_FEATURES: Features = Features::TIMESTAMP_QUERY;
 
+/// Between our sentence and what the browser said, which may be long.
+pub const SAYS: &str = " The browser says: ";
+
 /// An opened device.
 pub struct Gpu {
     pub device: Device,
@@ -48,7 +51,7 @@ impl Gpu {
         let adapter = instance
             .request_adapter(&options)
             .await
-            .map_err(|error| Error::Backend(format!("There is no WebGPU adapter here ({error}).")))?;
+            .map_err(|error| Error::Backend(format!("There is no WebGPU adapter here.{SAYS}{error}")))?;
         let (device, queue) = adapter
             .request_device(&DeviceDescriptor {
                 label: Some("nucleus"),
@@ -57,7 +60,7 @@ impl Gpu {
                 ..Default::default()
             })
             .await
-            .map_err(|error| Error::Backend(format!("The WebGPU adapter gives no device ({error}).")))?;
+            .map_err(|error| Error::Backend(format!("The WebGPU adapter gives no device.{SAYS}{error}")))?;
         let failure = watch(&device);
         let is_software = adapter.get_info().device_type == DeviceType::Cpu;
         let limits = device.limits();

@@ -19,7 +19,7 @@ mod top;
 mod weights;
 mod wgsl;
 
-pub use device::Gpu;
+pub use device::{Gpu, SAYS};
 pub use load::GpuLoader;
 pub use profile::KernelTime;
 

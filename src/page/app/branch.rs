@@ -5,6 +5,7 @@
 use super::App;
 use crate::error::{Error, Result};
 use crate::page::branch_view;
+use crate::page::branches::N_MOST;
 use crate::page::candidate_keys;
 use crate::page::form::prompt_text;
 use crate::page::options::Pace;
@@ -66,16 +67,13 @@ impl App {
             return Ok(());
         }
         if self.stage.branches().is_full() {
-            return Err(Error::Busy("As many branches as this page keeps are there: Generate begins anew.".into()));
+            return Err(Error::BranchesFull(format!("{N_MOST} are there, as many as this page keeps.")));
         }
         let sha256 = self.model.borrow().as_ref().map(|model| model.sha256.clone());
         match sha256 {
             None => return Err(Error::NoModel("Load a model before branching.".into())),
             Some(sha256) if sha256 != info.sha256 => {
-                return Err(Error::BadOption(
-                    "These candidates are another model file's; expected those of the loaded one. Generate first."
-                        .into(),
-                ));
+                return Err(Error::OtherModel("These candidates are not those of the loaded one.".into()));
             }
             Some(_) => {}
         }

@@ -15,7 +15,6 @@ use crate::page::speed_up_plot::SpeedUpPlot;
 use crate::page::words::{count, rate};
 use crate::protocol::{GenerateOptions, ModelInfo, RunResult, StopReason};
 use futures_channel::oneshot;
-use js_sys::Reflect;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -191,17 +190,16 @@ fn same(without: &RunResult, with_cache: &RunResult) -> &'static str {
 /// What the figures belong to.
 fn about(model: &ModelInfo, options: &GenerateOptions) -> Vec<(&'static str, Fact)> {
     let navigator = dom::window().navigator();
-    let is_isolated = Reflect::get(&dom::window(), &"crossOriginIsolated".into()).is_ok_and(|flag| flag.is_truthy());
     let text = |text: &str| Fact::Text(text.to_owned());
     let sampling = &options.sampling;
     // Settings are f32; as they were asked for, not with the digits of the nearest f64.
     let setting = |value: f32| Fact::Number(value.to_string().parse().unwrap_or(f64::from(value)));
     vec![
-        ("date", Fact::Text(js_sys::Date::new_0().to_iso_string().into())),
+        ("date", Fact::Text(dom::iso_now())),
         ("version", text(env!("CARGO_PKG_VERSION"))),
         ("userAgent", Fact::Text(navigator.user_agent().unwrap_or_default())),
         ("hardwareConcurrency", Fact::Number(navigator.hardware_concurrency())),
-        ("crossOriginIsolated", Fact::Flag(is_isolated)),
+        ("crossOriginIsolated", Fact::Flag(dom::is_isolated())),
         ("backend", text(&model.backend)),
         ("adapter", text(model.adapter.as_deref().unwrap_or("none"))),
         ("build", text(&model.build)),

@@ -7,11 +7,12 @@
 
 use super::App;
 use crate::error::{Error, Result};
+use crate::page::clipboard;
 use crate::page::dom::{self, on};
 use crate::page::picker::ModelSource;
 use crate::page::share;
 use std::rc::Rc;
-use wasm_bindgen_futures::{JsFuture, spawn_local};
+use wasm_bindgen_futures::spawn_local;
 use web_sys::UrlSearchParams;
 
 /// What the engine's worker starts with. `?build=fast` and `?build=baseline` ask for one of the engine's builds; otherwise the
@@ -29,8 +30,14 @@ impl App {
     /// `?model=URL&backend=auto&prompt=TEXT&autoload=1` and the settings of [`share`]. What cannot be used is said, and then nothing
     /// loads by itself.
     pub(super) fn follow_link(self: &Rc<Self>) {
-        if let Err(error) = self.follow(&pairs()) {
-            self.stage.fail(&error);
+        match failure_before() {
+            // The page has begun anew: it keeps what the reader has set, and does not load what may have failed.
+            Some(said) => self.stage.fail(&Error::PageFailed(said)),
+            None => {
+                if let Err(error) = self.follow(&pairs()) {
+                    self.stage.fail(&error);
+                }
+            }
         }
         let app = Rc::clone(self);
         // A link of this page, pasted into its own address bar, loads nothing anew.
@@ -74,16 +81,17 @@ impl App {
         // Those of the link that opened this page would be read as well.
         let (path, query) = page.split_once('?').unwrap_or((page, ""));
         let link = format!("{path}{}{fragment}", self.query_of_link(query));
-        let copied = JsFuture::from(dom::window().navigator().clipboard().write_text(&link)).await;
-        self.stage.say(if copied.is_ok() {
+        let said = if clipboard::copy(&link).await {
             "Link copied. It holds the prompt and the settings, not the text; with the same model it writes the same."
         } else {
             let history = dom::window().history().expect("a window has a history");
+            // A browser refuses when it is asked too often.
             history
                 .replace_state_with_url(&wasm_bindgen::JsValue::NULL, "", Some(&link))
-                .expect("it is this page's own address");
+                .map_err(|_| Error::PageFailed("The browser let the link neither be copied nor be shown.".into()))?;
             "The clipboard is not to be had here: copy the link from the address bar."
-        });
+        };
+        self.stage.say(said);
         Ok(())
     }
 
@@ -100,6 +108,13 @@ impl App {
             .collect();
         if kept.is_empty() { String::new() } else { format!("?{}", kept.join("&")) }
     }
+}
+
+/// What the wasm before this one panicked with; `www/page_loader.js` hands it on.
+fn failure_before() -> Option<String> {
+    let nucleus = dom::window().get("nucleus")?;
+    let said = js_sys::Reflect::get(&nucleus, &"failureBefore".into()).ok()?.as_string()?;
+    Some(format!("The page has begun anew, without a model. {said}"))
 }
 
 /// Of the query, then of the fragment.

@@ -9,15 +9,20 @@ use crate::page::dom::{self, TextCell, by_id, on};
 use crate::page::form::prompt_text;
 use crate::page::options::{Pace, entries};
 use crate::page::run::{RunState, Start};
-use crate::page::run_file::{self, MOST_BYTES, RunFile};
-use crate::page::save_file::save_text;
+use crate::page::run_file::{self, MOST_BYTES, Reader, RunFile};
+use crate::page::save_file::save_parts;
+use crate::page::slices::Slices;
 use crate::page::stage::RunInfo;
 use crate::protocol::{ModelInfo, StopReason};
 use futures_channel::oneshot;
+use js_sys::{Array, Uint8Array};
 use std::cell::RefCell;
 use std::rc::Rc;
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{Blob, Event, HtmlButtonElement, HtmlInputElement};
+
+/// Bytes of a run file that are read between two looks at the clock: about a millisecond's.
+const N_BYTES_A_PIECE: usize = 32 << 10;
 
 /// The controls under “Share and replay”.
 pub(super) struct Replay {
@@ -50,9 +55,8 @@ impl App {
         });
         let app = Rc::clone(self);
         on(&self.replay.save, "click", move |_: Event| {
-            if let Err(error) = app.save_run() {
-                app.stage.fail(&error);
-            }
+            let saving = Rc::clone(&app);
+            app.start_once(async move { saving.save_run().await });
         });
         let app = Rc::clone(self);
         on(&self.replay.again, "click", move |_: Event| {
@@ -98,12 +102,18 @@ impl App {
         }
         match self.model.borrow().as_ref() {
             Some(model) if model.sha256 == info.sha256 => Ok(RunFile::of(model, &info.options, &steps)),
-            _ => Err(Error::NoModel("The model that wrote this text is not loaded any more.".into())),
+            _ => Err(Error::OtherModel("That one is not loaded.".into())),
         }
     }
 
-    fn save_run(&self) -> Result<()> {
-        save_text("nucleus-run.json", "application/json", &self.recorded()?.to_json())?;
+    async fn save_run(&self) -> Result<()> {
+        let run = self.recorded()?;
+        let (parts, mut slices) = (Array::new(), Slices::new());
+        for part in run.parts() {
+            parts.push(&part.into());
+            slices.breathe().await;
+        }
+        save_parts("nucleus-run.json", "application/json", &parts)?;
         self.stage.say("The run was saved: its settings, every token and its likeliest candidates.");
         Ok(())
     }
@@ -114,8 +124,19 @@ impl App {
             return Err(run_file::too_long(file.size()));
         }
         let unreadable = |_| Error::BadRunFile("The browser could not read it. It may have been moved.".into());
-        let text = JsFuture::from(file.text()).await.map_err(unreadable)?.as_string().unwrap_or_default();
-        let run = RunFile::parse(&text)?;
+        let bytes = JsFuture::from(file.array_buffer()).await.map_err(unreadable)?;
+        let mut text = String::from_utf8(Uint8Array::new(&bytes).to_vec())
+            .map_err(|_| Error::BadRunFile("It is no run file: it holds bytes that are no text.".into()))?;
+        if text.starts_with('\u{feff}') {
+            text.remove(0);
+        }
+        let (mut reader, mut slices) = (Reader::new(text)?, Slices::new());
+        let run = loop {
+            if let Some(run) = reader.read_on(N_BYTES_A_PIECE)? {
+                break run;
+            }
+            slices.breathe().await;
+        };
         self.end_run().await?;
         self.keep_reply();
         self.form.fill(&entries(&run.options));
@@ -130,8 +151,7 @@ impl App {
         };
         let prompt = prompt_text(&run.options.prompt).to_owned();
         self.show_prompt_of_ids(run.options.prompt.clone());
-        let steps = run.steps.iter().cloned().map(Rc::new).collect();
-        self.stage.show_recorded(info, &prompt, steps).await;
+        self.stage.show_recorded(info, &prompt, run.steps.clone()).await;
         self.replay.note.set(&format!("Recorded by {}.", run.maker()));
         self.stage
             .say("A recorded run: nothing was computed now. “Run again and compare” repeats it with the loaded model.");
@@ -156,7 +176,7 @@ impl App {
                 }
                 Ok(_) => app.compared(&before, &model),
                 // The status line has said it.
-                Err(_) => "The run failed: nothing was compared.".to_owned(),
+                Err(_) => return app.replay.note.set("The run failed: nothing was compared."),
             };
             app.replay.note.set(&said);
             app.stage.say(&said);
@@ -176,5 +196,5 @@ impl App {
 }
 
 fn nothing_there() -> Error {
-    Error::EmptyPrompt("Nothing has been generated yet.".into())
+    Error::NoText("Nothing has been generated yet.".into())
 }

@@ -111,16 +111,11 @@ impl Engine {
     }
 }
 
-/// A step with the candidates that a file keeps: the likeliest, and the chosen one if it is listed at all.
-pub fn shortened(step: &StepRecord) -> StepRecord {
-    let is_kept = |(place, candidate): &(usize, &Candidate)| *place < N_CANDIDATES || candidate.id == step.id;
-    let listed = step.candidates.iter().enumerate().filter(is_kept).map(|(_, candidate)| candidate.clone());
-    let candidates = listed.collect();
-    StepRecord { candidates, text: String::new(), bytes: step.bytes.clone(), tail: None, ms: step.ms, ..*step }
-}
-
 impl Step {
+    /// A step with the candidates that a file keeps: the likeliest, and the chosen one if it is listed at all.
     pub fn of(step: &StepRecord) -> Step {
+        let is_kept = |(place, candidate): &(usize, &Candidate)| *place < N_CANDIDATES || candidate.id == step.id;
+        let listed = step.candidates.iter().enumerate().filter(is_kept);
         let (text, hex) = written(&step.bytes);
         Step {
             id: step.id,
@@ -135,7 +130,7 @@ impl Step {
             nucleus_mass: step.nucleus_mass,
             positions_computed: step.positions_computed,
             ms: step.ms.total,
-            candidates: step.candidates.iter().map(Listed::of).collect(),
+            candidates: listed.map(|(_, candidate)| Listed::of(candidate)).collect(),
         }
     }
 

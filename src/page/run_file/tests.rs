@@ -18,13 +18,43 @@ fn model() -> ModelInfo {
 }
 
 /// Steps as a run makes them, one of them of half a character.
-fn steps(n: u32) -> Vec<StepRecord> {
+fn steps(n: u32) -> Vec<Rc<StepRecord>> {
     let one = |index| StepRecord { index, position: 5 + index, kv_length: 5 + index, ..step(20, 4, index) };
     let mut steps: Vec<StepRecord> = (0..n).map(one).collect();
     steps[1].bytes = vec![0xe2, 0x80];
     steps[1].candidates[2].bytes = vec![0xff];
     steps[2].u = None;
-    steps
+    steps.into_iter().map(Rc::new).collect()
+}
+
+fn json_of(file: &RunFile) -> String {
+    file.parts().collect()
+}
+
+/// Reads in pieces of so many bytes.
+fn read_in_pieces(text: &str, n_bytes: usize) -> Result<RunFile> {
+    let mut reader = Reader::new(text.to_owned())?;
+    loop {
+        if let Some(run) = reader.read_on(n_bytes)? {
+            return Ok(run);
+        }
+    }
+}
+
+fn read(text: &str) -> Result<RunFile> {
+    read_in_pieces(text, MOST_BYTES)
+}
+
+/// The run as a file keeps it: a dozen candidates, and the time as a whole.
+fn kept(file: &RunFile) -> RunFile {
+    let steps = file.steps.iter().map(|step| {
+        let mut step = StepRecord::clone(step);
+        let id = step.id;
+        let mut place = 0..;
+        step.candidates.retain(|candidate| place.next() < Some(12) || candidate.id == id);
+        Rc::new(step)
+    });
+    RunFile { steps: steps.collect(), ..file.clone() }
 }
 
 fn file() -> RunFile {
@@ -32,7 +62,7 @@ fn file() -> RunFile {
 }
 
 fn refusal(text: &str) -> String {
-    let error = RunFile::parse(text).expect_err(text.get(..200).unwrap_or(text));
+    let error = read(text).expect_err(text.get(..200).unwrap_or(text));
     assert_eq!(error.kind(), "bad-run-file");
     assert!(error.to_string().len() < 600, "{error}");
     error.to_string()
@@ -41,30 +71,33 @@ fn refusal(text: &str) -> String {
 #[test]
 fn a_file_is_read_as_it_was_written() {
     let file = file();
-    let read = RunFile::parse(&file.to_json()).unwrap();
-    assert_eq!(read, file);
-    assert_eq!(read.options.force_ids, [4, 4, 8], "what it resumed from is forced");
-    assert!(read.options.resume_ids.is_empty() && !read.options.reuse_cache);
-    assert_eq!((read.prompt_tokens, read.n_given(), read.steps[0].candidates.len()), (5, 3, 12));
-    assert_eq!(RunFile::parse(&read.to_json()).unwrap(), read);
+    let found = read(&json_of(&file)).unwrap();
+    assert_eq!(found, kept(&file));
+    assert_eq!(found.options.force_ids, [4, 4, 8], "what it resumed from is forced");
+    assert!(found.options.resume_ids.is_empty() && !found.options.reuse_cache);
+    assert_eq!((found.prompt_tokens, found.n_given(), found.steps[0].candidates.len()), (5, 3, 12));
+    assert_eq!(read(&json_of(&found)).unwrap(), found);
 }
 
 #[test]
 fn numbers_come_back_to_the_bit() {
-    let mut steps = steps(3);
-    steps[0].p = 0.1 + f32::EPSILON;
-    steps[0].candidates[0].logit = -1.234_567_9e-7;
-    steps[0].u = Some(0.1 + 0.2);
-    steps[0].ms.total = 109.75500000268221;
-    let read = RunFile::parse(&RunFile::of(&model(), &everything(), &steps).to_json()).unwrap();
-    assert_eq!((read.steps[0].p, read.steps[0].u, read.steps[0].ms), (steps[0].p, steps[0].u, steps[0].ms));
-    assert_eq!(read.steps[0].candidates[0].logit, steps[0].candidates[0].logit);
+    let mut step = StepRecord::clone(&steps(3)[0]);
+    step.p = 0.1 + f32::EPSILON;
+    step.candidates[0].logit = -1.234_567_9e-7;
+    step.u = Some(0.1 + 0.2);
+    step.ms.total = 109.75500000268221;
+    let step = Rc::new(step);
+    let found = read(&json_of(&RunFile::of(&model(), &everything(), &[Rc::clone(&step)]))).unwrap();
+    let first = &found.steps[0];
+    assert_eq!((first.p, first.u, first.ms), (step.p, step.u, step.ms));
+    assert_eq!(first.candidates[0].logit, step.candidates[0].logit);
 }
 
 #[test]
 fn a_chosen_token_beyond_the_likeliest_is_kept() {
-    let file = RunFile::of(&model(), &everything(), &[step(20, 20, 17)]);
-    let ids: Vec<u32> = file.steps[0].candidates.iter().map(|candidate| candidate.id).collect();
+    let file = RunFile::of(&model(), &everything(), &[Rc::new(step(20, 20, 17))]);
+    let found = read(&json_of(&file)).unwrap();
+    let ids: Vec<u32> = found.steps[0].candidates.iter().map(|candidate| candidate.id).collect();
     assert_eq!(ids, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 17]);
 }
 
@@ -75,18 +108,52 @@ fn what_is_no_run_file_is_refused_in_words() {
     }
     let deep = "[".repeat(100_000);
     refusal(&deep);
-    refusal(&file().to_json().replace("\"options\":{", &format!("\"options\":{{\"ids\":{deep}")));
+    refusal(&json_of(&file()).replace("\"options\":{", &format!("\"options\":{{\"ids\":{deep}")));
     let long = " ".repeat(MOST_BYTES + 1);
     assert!(refusal(&long).contains("expected at most 16777216"));
-    let whole = file().to_json();
+    let whole = json_of(&file());
     for n in [1, 50, 300, whole.len() / 2, whole.len() - 1] {
         refusal(&whole[..n]);
     }
 }
 
 #[test]
+fn a_file_is_read_alike_in_pieces_of_any_size() {
+    let whole = json_of(&RunFile::of(&model(), &everything(), &steps(100)));
+    // As another program may write it: the steps first, with blanks, and text that looks like the end of a step.
+    let (head, list) = whole.split_once(",\"steps\":").expect("it has steps");
+    let list =
+        list.strip_suffix("]}").expect("it ends with them").replace("\"text\":\"t7\"", "\"text\":\"],[{\\\"\\\\\"");
+    let other = format!("{{ \"steps\" : {} ] , {}}}", list.replace("},{", "} ,\n {"), &head[1..]);
+    let found = read(&other).unwrap();
+    assert_eq!(found.steps[7].bytes, b"],[{\"\\");
+    assert_eq!(found.steps.len(), 100);
+    for n_bytes in [1, 7, 1000, 100_000] {
+        assert_eq!(read_in_pieces(&other, n_bytes), Ok(found.clone()), "{n_bytes}");
+        assert_eq!(read_in_pieces(&whole, n_bytes), read(&whole), "{n_bytes}");
+    }
+}
+
+#[test]
+fn steps_that_are_none_are_refused() {
+    let whole = json_of(&file());
+    let (head, steps) = whole.split_once("\"steps\":[").expect("it has steps");
+    for list in ["", "{}", ",", "null", "{},", "[]", "[[[]]]", "\"{\"", "1,2,3,4", "{}{}"] {
+        refusal(&format!("{head}\"steps\":[{list}]}}"));
+    }
+    refusal(&format!("{head}\"steps\":[{steps} ]"));
+    refusal(&format!("{head}\"steps\":{{}}}}"));
+    refusal(&format!("{head}\"steps\":[],\"steps\":[{steps}"));
+    refusal(&format!("{head}\"st\\u0065ps\":[{steps}"));
+    refusal(&format!("{head}\"steps\":[{},{steps}", ",".repeat(MOST_STEPS)));
+    refusal(&format!("{{\"steps\":[{}", "[".repeat(100_000)));
+    let empty = format!("{}\"steps\":[ ]}}", head.replace("\"ids\":[0,1,2,3]", "\"ids\":[]"));
+    assert_eq!(read(&empty).unwrap().steps.len(), 0);
+}
+
+#[test]
 fn every_field_has_its_range() {
-    let whole = file().to_json();
+    let whole = json_of(&file());
     for (from, to, named) in [
         ("nucleus-run", "other", "format"),
         ("\"version\":1", "\"version\":2", "version"),
