@@ -3,6 +3,7 @@
 //! Invariant: knows programs, files and exit codes; never what is inside the model or the page.
 
 mod bench;
+mod build_folder;
 mod dist;
 mod model;
 mod serve;
