@@ -60,8 +60,8 @@ const query = `?${new URLSearchParams({ prompt: html('query'), model: html('mode
 
 pageTest('names, pieces, prompts and links that hold HTML are shown as text, and nothing runs', { query, provoked: [/404|Failed to load/] }, async page => {
   assert.equal(await page.inputValue('#prompt'), html('query'));
-  // Byte-level pieces: a space is Ġ. The longest piece that no merge needs is the last.
-  const piece = (old, i) => i === 300 ? html('piece').replaceAll(' ', 'Ġ') : old;
+  // The byte 255 is in no text, so that its piece is free; a space is Ġ in a byte-level vocabulary.
+  const piece = (old, i) => i === 255 ? html('piece').replaceAll(' ', 'Ġ') : old;
   const model = hostileModel(html('name'), piece).toString('base64');
   const info = await page.evaluate(async ([base64, fileName]) => {
     const bytes = Uint8Array.from(atob(base64), char => char.charCodeAt(0));
@@ -70,10 +70,10 @@ pageTest('names, pieces, prompts and links that hold HTML are shown as text, and
   assert.ok(info.name.startsWith(html('name').slice(0, 20)), info.name);
   assert.match(await page.textContent('#model'), /<img id="hit-/);
   const { text } = await page.evaluate(prompt =>
-    window.nucleus.generate({ prompt, forceIds: [300, 300, 5], maxNewTokens: 3, ignoreEos: true }), html('prompt'));
+    window.nucleus.generate({ prompt, forceIds: [255, 255, 65], maxNewTokens: 3, ignoreEos: true }), html('prompt'));
   assert.ok(text.startsWith(html('piece')), text);
   await page.waitForFunction(() => document.querySelectorAll('#output [data-index]').length === 3);
-  assert.ok((await page.textContent('#output')).includes(html('prompt')));
+  assert.ok((await page.textContent('#output')).includes(html('prompt')), await page.textContent('#output'));
   await page.click('[data-index="0"]');
   assert.ok((await page.textContent('#output')).includes(html('piece').slice(0, 20)));
   // Refusals repeat what they refuse.
