@@ -16,11 +16,12 @@ export class Session {
   #driver;
   #url;
 
-  /** Starts `driver` on a free port, and a browser with these capabilities. */
-  static async start(driver, capabilities) {
+  /** Starts `driver`, a command, on a free port, and a browser with these capabilities. */
+  static async start([driver, ...args], capabilities) {
     const session = new Session();
     const port = await freePort();
-    session.#driver = spawn(driver, [`--port=${port}`], { stdio: 'ignore' });
+    // In a group of its own, which ends with it: xvfb-run has children.
+    session.#driver = spawn(driver, [...args, `--port=${port}`], { stdio: 'ignore', detached: true });
     const failed = new Promise((_, reject) => session.#driver.once('error', reject));
     session.#url = `http://127.0.0.1:${port}/session`;
     try {
@@ -32,7 +33,7 @@ export class Session {
       await session.#send('POST', '/timeouts', { script: 120_000, pageLoad: 60_000 });
       return session;
     } catch (error) {
-      session.#driver.kill();
+      session.#kill();
       throw error;
     }
   }
@@ -53,7 +54,12 @@ export class Session {
 
   async end() {
     await this.#send('DELETE', '').catch(() => undefined);
-    this.#driver.kill();
+    this.#kill();
+  }
+
+  #kill() {
+    // One that never started has no number.
+    if (this.#driver.pid && this.#driver.exitCode === null) process.kill(-this.#driver.pid);
   }
 
   async #send(method, path, body) {
