@@ -2,7 +2,7 @@
 // which the Content-Security-Policy forbids.
 //
 // `window.nucleus` is there from the start, so that `await nucleus.ready` works whenever it is called; the wasm fills the
-// rest of it in before `ready` resolves.
+// rest of it in before `ready` resolves.import { isolate, keep } from './service.js';
 
 /** The page as it was served, for the wasm that takes over from one that has panicked. */
 const served = document.body.cloneNode(true);
@@ -40,4 +40,5 @@ function startAgain(said) {
 }
 
 window.nucleus = { startAgain };
-window.nucleus.ready = start();
+window.nucleus.ready = isolate().then(start);
+window.nucleus.ready.then(keep, () => {});

@@ -5,8 +5,8 @@
 use std::cell::RefCell;
 use wasm_bindgen::{JsCast, prelude::*};
 use web_sys::{
-    AbortController, AddEventListenerOptions, Document, Element, Event, EventTarget, HtmlElement, ResizeObserver,
-    SvgElement, Window,
+    AbortController, AddEventListenerOptions, Document, Element, Event, EventTarget, HtmlElement, HtmlScriptElement,
+    ResizeObserver, SvgElement, Url, Window,
 };
 
 const SVG: &str = "http://www.w3.org/2000/svg";
@@ -33,6 +33,13 @@ pub fn is_isolated() -> bool {
 pub fn by_id<T: JsCast>(id: &str) -> T {
     let element = document().get_element_by_id(id).unwrap_or_else(|| panic!("index.html has an element #{id}"));
     element.dyn_into().unwrap_or_else(|_| panic!("#{id} is of the kind that the page expects"))
+}
+
+/// The address of a file of this build, which may lie in a folder of its own: beside the script that index.html names.
+pub fn build_file(name: &str) -> String {
+    let loader: HtmlScriptElement = by_id("loader");
+    let url = Url::new_with_base(name, &loader.src());
+    url.expect("the files of a build have plain names").href()
 }
 
 /// A new element, with its classes.

@@ -30,6 +30,9 @@ before(async () => {
 });
 after(() => browser?.close());
 
+/** A context of its own, with a cache and storage of its own. */
+export const newContext = (options = {}) => browser.newContext(options);
+
 /**
  * A test on a fresh page that takes calls, in a context of its own (no cache, no storage). It fails when `body` throws,
  * and also when the page logs an error, throws, or breaks its Content-Security-Policy, or a worker logs or throws one.
@@ -43,7 +46,7 @@ after(() => browser?.close());
 export function pageTest(name, { query = '', isolated = true, inject = [], provoked = [], ...contextOptions }, body) {
   // page.evaluate waits for ever: without a limit, a run that never ends would hang the whole check.
   test(name, { timeout: 300_000 }, async t => {
-    const context = await browser.newContext(contextOptions);
+    const context = await newContext({ serviceWorkers: 'block', ...contextOptions });
     const problems = [];
     const report = problem => provoked.some(pattern => pattern.test(problem)) || problems.push(problem);
     try {

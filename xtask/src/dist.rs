@@ -1,5 +1,5 @@
 //! The release build: Trunk compiles both wasm binaries and lays everything into `dist/`; the engine's fast build, which Trunk has
-//! no words for, joins it there.
+//! no words for, joins it there; and all but the page itself moves into the build's own folder.
 //!
 //! Invariant: models are never copied into `dist/`.
 
@@ -11,8 +11,8 @@ use anyhow::{Context, Result};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::run;
 use crate::tools::{Tool, Tools};
+use crate::{build_folder, run};
 
 /// The folder that any static host can serve.
 pub const FOLDER: &str = "dist";
@@ -62,7 +62,7 @@ pub fn build_with(tools: &Tools) -> Result<()> {
         let bytes = fs::read(&path).with_context(|| format!("the build left no {}", path.display()))?;
         println!("{file:<20}{:>12}{:>12}", bytes.len(), gzip_length(&bytes)?);
     }
-    Ok(())
+    build_folder::move_into(Path::new(FOLDER))
 }
 
 fn build_fast_engine(tools: &Tools) -> Result<()> {

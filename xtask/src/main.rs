@@ -3,6 +3,7 @@
 //! Invariant: knows programs, files and exit codes; never what is inside the model or the page.
 
 mod bench;
+mod build_folder;
 mod dist;
 mod fuzz;
 mod gemma;
@@ -18,7 +19,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 const USAGE: &str = "\
 cargo xtask serve [--port N]   get the model, build, and serve the page (port 8080)
-cargo xtask test [STAGE]       every check, or one stage: fmt, clippy, native, fuzz, wasm, fast, dist, e2e
+cargo xtask test [STAGE]       every check, or one stage: fmt, clippy, native, fuzz, wasm, fast, dist, e2e, firefox
 cargo xtask bench cpu [OPTION] measure the CPU engine in the browser: kernels, and whole models, with --peers beside other engines
 cargo xtask bench gpu [MODEL]  measure the GPU engine natively, by default on the default model
 cargo xtask dist               build dist/, a folder that any static host can serve

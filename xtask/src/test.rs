@@ -25,10 +25,11 @@ enum Stage {
     Fast,
     Dist,
     EndToEnd,
+    Firefox,
 }
 
-const STAGES: [Stage; 8] =
-    [Stage::Fmt, Stage::Clippy, Stage::Native, Stage::Fuzz, Stage::Wasm, Stage::Fast, Stage::Dist, Stage::EndToEnd];
+const STAGES: [Stage; 9] =
+    [Stage::Fmt, Stage::Clippy, Stage::Native, Stage::Fuzz, Stage::Wasm, Stage::Fast, Stage::Dist, Stage::EndToEnd, Stage::Firefox];
 
 /// For wasm-bindgen-test-runner. Its own limits are 20 s for all tests of one file and 5 s for the driver to start; a
 /// test runs in a worker, as the engine does, unless its file configures something else.
@@ -44,6 +45,7 @@ pub fn test(stage: Option<&str>) -> Result<()> {
         None => STAGES.to_vec(),
         // The browser opens what was built last.
         Some("e2e") => vec![Stage::Dist, Stage::EndToEnd],
+        Some("firefox") => vec![Stage::Dist, Stage::Firefox],
         Some(name) => {
             let stage = STAGES.into_iter().find(|stage| stage.name() == name);
             let names = STAGES.map(Stage::name).join(", ");
@@ -84,6 +86,7 @@ impl Stage {
             Stage::Fast => "fast",
             Stage::Dist => "dist",
             Stage::EndToEnd => "e2e",
+            Stage::Firefox => "firefox",
         }
     }
 
@@ -97,11 +100,12 @@ impl Stage {
             Stage::Fast => &[Tool::WasmTarget, Tool::RustSource, Tool::WasmBindgen, Tool::Browser],
             Stage::Dist => &dist::TOOLS,
             Stage::EndToEnd => &[Tool::NodePackages, Tool::Browser],
+            Stage::Firefox => &[Tool::WasmTarget, Tool::WasmBindgen, Tool::NodePackages, Tool::Browser, Tool::Firefox],
         }
     }
 
     fn needs_model(self) -> bool {
-        matches!(self, Stage::Native | Stage::EndToEnd)
+        matches!(self, Stage::Native | Stage::EndToEnd | Stage::Firefox)
     }
 
     fn run(self, tools: &Tools, counts: &mut Counts) -> Result<()> {
@@ -114,6 +118,7 @@ impl Stage {
             Stage::Fast => fast(tools, counts),
             Stage::Dist => dist::build_with(tools),
             Stage::EndToEnd => end_to_end(tools, counts),
+            Stage::Firefox => firefox(tools, counts),
         }
     }
 }
@@ -169,6 +174,20 @@ fn end_to_end(tools: &Tools, counts: &mut Counts) -> Result<()> {
     command.args(files_in("tests/e2e", ".test.mjs")?).args(files_in("bench", ".test.mjs")?);
     command.env("BASE_URL", server.address).env("CHROMIUM", tools.find(&BROWSERS)?);
     run_counted(&mut command, counts)
+}
+
+/// The library's wasm tests in Firefox, as the wasm stage has built them, less the GPU's: there is no adapter where there is no
+/// graphics card. Then the page, beside Chromium.
+fn firefox(tools: &Tools, counts: &mut Counts) -> Result<()> {
+    let mut cargo = tools.command("cargo");
+    cargo.args(["test", "--target=wasm32-unknown-unknown", "--lib", "--test=tiny_models"]);
+    cargo.args(["--", "--skip", "backend::gpu"]);
+    cargo.envs(WASM_TEST_SETTINGS).env("GECKODRIVER", tools.find(&["geckodriver"])?);
+    run_counted(&mut cargo, counts)?;
+    let server = Server::start(0)?;
+    let mut node = tools.command("node");
+    node.args(["--test", "--test-reporter=spec"]).args(files_in("tests/browsers", ".test.mjs")?);
+    run_counted(node.env("BASE_URL", server.address).env("CHROMIUM", tools.find(&BROWSERS)?), counts)
 }
 
 /// The files of `folder` whose names end with `ending`, in order.

@@ -33,17 +33,25 @@ pub enum Tool {
     Browser,
     /// For libFuzzer, which the fuzz targets compile.
     CppCompiler,
+    /// Firefox and its driver.
+    Firefox,
     /// A Vulkan driver, for the GPU engine natively: the machine's own, or Mesa's, which computes on the CPU. Linux only.
     Vulkan,
 }
 
 const TRUNK_VERSION: &str = "0.21.14";
 
+/// Debian has Firefox, but not its driver.
+const GECKODRIVER_VERSION: &str = "0.37.1";
+
 /// Node.js, the oldest major version that Playwright supports.
 const NODE_MAJOR: u32 = 20;
 
 /// The names under which Chromium is installed.
 pub const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+
+/// The names under which Firefox is installed.
+const FIREFOX: [&str; 2] = ["firefox-esr", "firefox"];
 
 const BROWSER_PACKAGES: [&str; 5] =
     ["chromium", "chromium-driver", "fonts-dejavu-core", "fonts-noto-cjk", "fonts-noto-color-emoji"];
@@ -85,6 +93,12 @@ impl Tools {
                 Tool::PeerPackages => tools.node_packages("bench", "wllama, to measure against")?,
                 Tool::Browser => tools.browser()?,
                 Tool::CppCompiler => cpp_compiler()?,
+                Tool::Firefox => {
+                    if tools.find(&FIREFOX).is_err() {
+                        apt_install(&["firefox-esr"], "Firefox, for the tests in a second browser")?;
+                    }
+                    tools.cargo_tool("geckodriver", GECKODRIVER_VERSION, &["geckodriver"], "drives Firefox")?;
+                }
                 Tool::Vulkan => vulkan()?,
             }
         }
@@ -122,12 +136,13 @@ impl Tools {
         );
         let mut cargo = Command::new("cargo");
         cargo.args(["install", "--locked", "--force", "--version", version, "--root"]).arg(&folder).arg(package);
-        // The default release profile takes twice as long to compile. Trunk only copies files and starts programs, so it
-        // is not optimised at all; wasm-bindgen reads 40 MB of a test's wasm, in 3 s at this level and 12 s at level 0.
-        // One target folder for both, so that they share what they can.
+        // The default release profile takes twice as long to compile. Trunk copies files and starts programs, geckodriver passes
+        // messages on: these are not optimised at all. wasm-bindgen reads 40 MB of a test's wasm, in 3 s at level 1 and 12 s at
+        // level 0.
+        // One target folder for all, so that they share what they can.
         cargo.envs([
             ("CARGO_TARGET_DIR", INSTALL_TARGET),
-            ("CARGO_PROFILE_RELEASE_OPT_LEVEL", if package == "trunk" { "0" } else { "1" }),
+            ("CARGO_PROFILE_RELEASE_OPT_LEVEL", if package == "wasm-bindgen-cli" { "1" } else { "0" }),
             ("CARGO_PROFILE_RELEASE_LTO", "off"),
             ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
             ("CARGO_PROFILE_RELEASE_DEBUG", "0"),

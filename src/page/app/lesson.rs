@@ -25,7 +25,7 @@ use web_sys::{
     ScrollIntoViewOptions, ScrollLogicalPosition,
 };
 
-const RECORDING_URL: &str = "./recorded_run.json";
+const RECORDING: &str = "recorded_run.json";
 const PLAYING: &str = "A recorded run: nothing computes now. Load a model to run this card yourself.";
 /// A recorded step is shown after the time that it took, within these limits.
 const STEP_MS: (f64, f64) = (40.0, 250.0);
@@ -173,7 +173,8 @@ impl LessonView {
             return Ok(recording);
         }
         let unreachable = |_| Error::Network("The recorded run could not be fetched.".into());
-        let answer = JsFuture::from(dom::window().fetch_with_str(RECORDING_URL)).await.map_err(unreachable)?;
+        let answer =
+            JsFuture::from(dom::window().fetch_with_str(&dom::build_file(RECORDING))).await.map_err(unreachable)?;
         let json = answer.unchecked_into::<Response>().json().map_err(unreachable)?;
         let recording = Recording::read(convert::file(&JsFuture::from(json).await.map_err(unreachable)?))?;
         Ok(self.recording.get_or_init(|| recording))

@@ -21,8 +21,8 @@ pub(super) fn engine_script() -> String {
     let search = dom::window().location().search().unwrap_or_default();
     let build = UrlSearchParams::new_with_str(&search).ok().and_then(|link| link.get("build"));
     match build.as_deref() {
-        Some(build @ ("fast" | "baseline")) => format!("./engine_loader.js?build={build}"),
-        _ => "./engine_loader.js".to_owned(),
+        Some(build @ ("fast" | "baseline")) => dom::build_file(&format!("engine_loader.js?build={build}")),
+        _ => dom::build_file("engine_loader.js"),
     }
 }
 
