@@ -28,8 +28,17 @@ enum Stage {
     Firefox,
 }
 
-const STAGES: [Stage; 9] =
-    [Stage::Fmt, Stage::Clippy, Stage::Native, Stage::Fuzz, Stage::Wasm, Stage::Fast, Stage::Dist, Stage::EndToEnd, Stage::Firefox];
+const STAGES: [Stage; 9] = [
+    Stage::Fmt,
+    Stage::Clippy,
+    Stage::Native,
+    Stage::Fuzz,
+    Stage::Wasm,
+    Stage::Fast,
+    Stage::Dist,
+    Stage::EndToEnd,
+    Stage::Firefox,
+];
 
 /// For wasm-bindgen-test-runner. Its own limits are 20 s for all tests of one file and 5 s for the driver to start; a
 /// test runs in a worker, as the engine does, unless its file configures something else.
