@@ -2,7 +2,8 @@
 // which the Content-Security-Policy forbids.
 //
 // `window.nucleus` is there from the start, so that `await nucleus.ready` works whenever it is called; the wasm fills the
-// rest of it in before `ready` resolves.import { isolate, keep } from './service.js';
+// rest of it in before `ready` resolves.
+import { isolate, keep } from './service.js';
 
 /** The page as it was served, for the wasm that takes over from one that has panicked. */
 const served = document.body.cloneNode(true);
