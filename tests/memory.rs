@@ -62,7 +62,7 @@ fn check(name: &str, file: &[u8], context_length: usize, tolerance: f64) -> f64 
     let config = ModelConfig::from_gguf(&gguf).unwrap();
     let vocab_size = config.vocab_size;
     let weights = Weights::from_gguf(&gguf, &config).unwrap();
-    let plan = Plan::llama(config, weights);
+    let plan = Plan::new(config, weights);
     let estimate = Estimate::new(&plan, &gguf.metadata, context_length, 1);
     let (tokenizer, in_tokenizer, _) = counted(|| Tokenizer::from_metadata(&gguf.metadata, vocab_size).unwrap());
     let expected = estimate.needs.tokenizer;

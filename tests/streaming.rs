@@ -69,7 +69,7 @@ fn feed(file: &[u8], piece: usize, total: Option<u64>) -> (Result<Gguf>, usize) 
 fn plan(gguf: &Gguf) -> Result<Plan> {
     let config = ModelConfig::from_gguf(gguf)?;
     let weights = Weights::from_gguf(gguf, &config)?;
-    Ok(Plan::llama(config, weights))
+    Ok(Plan::new(config, weights))
 }
 
 async fn every_refusal_of_a_whole_file_is_that_of_its_prefix() {
