@@ -13,7 +13,10 @@ export interface NucleusError extends Error {
 
 export interface Nucleus {
   readonly version: string
-  /** Resolves once the page can take calls. */
+  /**
+   * Resolves once the page can take calls. If the page's own code fails, the calls that are open reject with `page-failed` and the
+   * page begins anew, without a model: then this is another promise.
+   */
   readonly ready: Promise<void>
   /**
    * What is loaded, or null: before the first load, while another model loads, after `unload` or a crash. It changes when the

@@ -35,7 +35,7 @@ const VIEWS = {
     await page.click('#what-if > summary');
     await slide(page, '#if-temperature', '1');
     await page.waitForFunction(() => /^At /.test(document.querySelector('#if-result').textContent));
-    await page.click('[data-index="9"]');
+    await page.locator('[data-what-if="other"]').nth(1).click();
   }, 'section.write'],
   'branches': [async page => {
     await write(page, 24);
@@ -61,8 +61,8 @@ const VIEWS = {
     await page.click('#lesson-open');
     for (let i = 0; i < 3; i += 1) await page.click('#lesson-next');
     await page.click('#lesson-action');
+    await page.waitForSelector('#output [data-index]');
     await page.waitForTimeout(300);
-    await stopped(page);
   }, null],
   'lesson-race': [async page => {
     await page.click('#lesson-open');
@@ -75,7 +75,7 @@ const VIEWS = {
   }, null],
 };
 /** Those that another width changes. */
-const ON_PHONE = ['what-if', 'branches', 'lesson', 'lesson-race', 'race', 'error'];
+const ON_PHONE = ['what-if', 'branches', 'race', 'lesson', 'lesson-race', 'error'];
 
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
 const wanted = process.argv.slice(2);
@@ -92,6 +92,7 @@ for (const [name, [prepare, panel]] of Object.entries(VIEWS)) {
     await page.uncheck('#seed-new');
     await page.fill('#seed', '11');
     await prepare(page);
+    await page.evaluate(() => document.activeElement?.blur());
     for (const colorScheme of size ? ['light'] : ['light', 'dark']) {
       await page.emulateMedia({ colorScheme });
       await page.waitForTimeout(100);
