@@ -28,11 +28,11 @@ impl Engine {
             vocab_size: model.info.vocab_size as usize,
             prefill_batch: model.backend.prefill_batch(),
         };
-        // Taken, so that a run that ends in any other way than the ordinary one leaves nothing to be reused.
         let model = self.model.as_mut().ok_or_else(no_model)?;
-        let cached = std::mem::take(&mut model.cached);
         let mut session = Session::new(options, prompt, limits, model.tokenizer.eos())?;
-        session.reuse(&cached);
+        // Taken, so that a run that ends in any other way than the ordinary one leaves nothing to be reused. One that is refused
+        // before it begins touches nothing.
+        session.reuse(&std::mem::take(&mut model.cached));
         let mut steps = 0;
         loop {
             self.mail.tick().await;
