@@ -6,13 +6,12 @@ use super::{BUILD, Engine, Model, mail, memory_bytes, threads};
 use crate::backend::{ChosenBackend, Stage};
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
-use crate::fetch::{self, Sink};
+use crate::fetch::{self, Fetched, Request, Sink};
 use crate::gguf::{self, Gguf};
 use crate::model::{ModelConfig, Plan, Weights};
 use crate::protocol::{Credit, Event, LoadOptions, LoadPhase, LoadProgress, ModelInfo, Source};
 use crate::tokenizer::Tokenizer;
 use js_sys::Uint8Array;
-use sha2::{Digest, Sha256};
 use web_sys::Blob;
 
 /// The context when none is asked for: enough for a page, and a cache that a phone can hold.
@@ -34,39 +33,41 @@ impl Engine {
         self.mail.begin(id, Credit::Unlimited);
         let signal = self.mail.abort_signal();
         let mut download = Download::new(self, Progress::new(id, LoadPhase::Download));
+        let sha256 = options.sha256.as_deref();
         let fetched = match (&source, file) {
-            (Source::Url(url), _) => fetch::url(url, &signal, &mut download).await,
-            (Source::Blob { .. }, Some(blob)) => fetch::blob(&blob, &mut download).await,
+            (Source::Url(url), _) => {
+                let request = Request { url, stop: &signal, cache: options.cache.unwrap_or(true), sha256 };
+                fetch::url(request, &mut download).await
+            }
+            (Source::Blob { .. }, Some(blob)) => fetch::blob(&blob, sha256, &mut download).await,
             (Source::Blob { .. }, None) => Err(Error::BadOption("The message holds no file.".into())),
         };
-        let Download { bytes, hasher, .. } = download;
+        let bytes = download.bytes;
         self.mail.end();
-        fetched?;
-        let sha256 = hex(&hasher.finalize());
-        if let Some(expected) = &options.sha256 {
-            check_sha256(&sha256, expected)?;
-        }
+        let fetched = fetched?;
         report(id, LoadPhase::Parse, 0, None);
-        let model = build(id, source.file_name(), bytes, sha256, &options, start).await?;
+        let built = build(id, source.file_name(), bytes, fetched, &options, start).await;
+        if let (Err(error), Source::Url(url)) = (&built, &source) {
+            fetch::forget_refused(url, error).await;
+        }
+        let model = built?;
         let info = model.info.clone();
         self.model = Some(model);
         Ok(info)
     }
 }
 
-/// Gathers a download, reports it, answers mail meanwhile, and ends it when it is stopped or is no GGUF file. It is hashed as it
-/// comes, while the network works: later the weights are repacked in place, and the file's own bytes are gone.
+/// Gathers a download, reports it, answers mail meanwhile, and ends it when it is stopped or is no GGUF file.
 struct Download<'a> {
     engine: &'a mut Engine,
     progress: Progress,
     bytes: Vec<u8>,
     total: Option<u64>,
-    hasher: Sha256,
 }
 
 impl<'a> Download<'a> {
     fn new(engine: &'a mut Engine, progress: Progress) -> Self {
-        Self { engine, progress, bytes: Vec::new(), total: None, hasher: Sha256::new() }
+        Self { engine, progress, bytes: Vec::new(), total: None }
     }
 
     /// Room for `n` more bytes: all that are to come at once, but only for a file that is one of ours.
@@ -87,8 +88,8 @@ impl<'a> Download<'a> {
 impl Sink for Download<'_> {
     fn begin(&mut self, total: Option<u64>) -> Result<()> {
         self.bytes.clear();
-        self.hasher.reset();
         self.total = total;
+        self.progress.reported = 0;
         Ok(())
     }
 
@@ -102,7 +103,6 @@ impl Sink for Download<'_> {
         if start < 4 && self.bytes.len() >= 4 {
             gguf::check_magic(&self.bytes)?;
         }
-        self.hasher.update(&self.bytes[start..]);
         self.engine.answer_mail();
         if self.engine.mail.stopped() {
             return Err(Error::Cancelled("Loading was stopped.".into()));
@@ -110,11 +110,13 @@ impl Sink for Download<'_> {
         self.progress.reached(self.bytes.len() as u64, self.total);
         Ok(())
     }
-}
 
-/// Lower-case.
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    fn phase(&mut self, phase: LoadPhase) {
+        self.progress.phase = phase;
+        if phase == LoadPhase::Retry {
+            report(self.progress.id, phase, self.bytes.len() as u64, self.total);
+        }
+    }
 }
 
 /// Reports a phase's bytes to the page, now and then.
@@ -155,7 +157,7 @@ async fn build(
     id: u32,
     name: &str,
     bytes: Vec<u8>,
-    sha256: String,
+    fetched: Fetched,
     options: &LoadOptions,
     start: f64,
 ) -> Result<Model> {
@@ -188,7 +190,9 @@ async fn build(
         kv_bytes_per_position: 0,
         load_ms: 0.0,
         has_chat_template: gguf.metadata.get("tokenizer.chat_template").is_some(),
-        sha256,
+        sha256: fetched.sha256,
+        from_cache: fetched.from_cache,
+        cache_notice: fetched.notice,
     };
     let plan = Plan::llama(config, weights);
     drop(gguf);
@@ -231,13 +235,6 @@ fn context(config: &ModelConfig, asked: Option<u32>) -> Result<usize> {
         Some(asked) if asked > 0 && asked as usize <= limit => Ok(asked as usize),
         Some(asked) => Err(Error::BadOption(format!("contextLength is {asked}; this model takes 1 to {limit}."))),
     }
-}
-
-fn check_sha256(found: &str, expected: &str) -> Result<()> {
-    if found.eq_ignore_ascii_case(expected) {
-        return Ok(());
-    }
-    Err(Error::HashMismatch(format!("The file's SHA-256 is {found}; expected {expected}.")))
 }
 
 fn report(id: u32, phase: LoadPhase, received: u64, total: Option<u64>) {
