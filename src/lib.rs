@@ -15,12 +15,13 @@ pub mod assembly;
 pub mod backend;
 #[cfg(all(feature = "engine", target_arch = "wasm32"))]
 pub mod engine;
-#[cfg(all(feature = "engine", target_arch = "wasm32"))]
+#[cfg(feature = "engine")]
 pub mod fetch;
 #[cfg(feature = "engine")]
 pub mod generate;
 #[cfg(feature = "file")]
 pub mod gguf;
+pub mod kept;
 pub mod logits;
 #[cfg(feature = "file")]
 pub mod model;

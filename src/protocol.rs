@@ -98,6 +98,8 @@ pub struct LoadOptions {
     pub threads: Option<u32>,
     /// Positions the KV cache may hold; default: the model's own, at most 4096.
     pub context_length: Option<u32>,
+    /// Read a URL's file from the kept copy, and keep one; default: yes.
+    pub cache: Option<bool>,
     /// Lower-case hex; the file is refused when it differs.
     pub sha256: Option<String>,
 }
@@ -137,6 +139,10 @@ pub enum Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LoadPhase {
     Download,
+    /// The kept copy is read.
+    Cache,
+    /// The connection was lost; another try follows.
+    Retry,
     Parse,
     Upload,
     /// The GPU's pipelines.
@@ -148,7 +154,7 @@ pub enum LoadPhase {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadProgress {
     pub phase: LoadPhase,
-    /// Bytes in `Download` and `Upload`, pipelines in `Compile`; otherwise parts of the work.
+    /// Bytes in `Download`, `Cache`, `Retry` and `Upload`, pipelines in `Compile`; otherwise parts of the work.
     pub received: u64,
     pub total: Option<u64>,
 }
@@ -205,6 +211,10 @@ pub struct ModelInfo {
     pub has_chat_template: bool,
     /// Of the file, lower-case hex.
     pub sha256: String,
+    /// It was kept from an earlier load.
+    pub from_cache: bool,
+    /// What the reader should know of the cache, as sentences.
+    pub cache_notice: Option<String>,
 }
 
 /// A short prompt through both engines, the CPU engine being the reference.

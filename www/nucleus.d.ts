@@ -1,13 +1,10 @@
 // The public API of the page: `window.nucleus`. It runs the model in a worker; the page shows every run it starts.
 //
 // Every method returns a promise. A rejection is a `NucleusError`. Nothing is ignored: an unknown option or a value of the
-// wrong type or range is refused by name with kind `bad-option`, an option that is not there yet with `unsupported-option`.
-//
-// Not there yet:
-//   load:      cache true
+// wrong type or range is refused by name with kind `bad-option`.
 
 export interface NucleusError extends Error {
-  /** Stable, kebab-case, for programs: `bad-option`, `unsupported-option`, `busy`, `no-model`, `not-gguf`, `device-lost`, ... */
+  /** Stable, kebab-case, for programs: `bad-option`, `busy`, `no-model`, `not-gguf`, `device-lost`, ... */
   kind: string
 }
 
@@ -63,6 +60,29 @@ export interface Nucleus {
    */
   unload(): Promise<void>
   diagnostics(): Promise<Diagnostics>
+  /** The files kept in this browser. */
+  readonly cache: Cache
+}
+
+export interface Cache {
+  /** The newest first. */
+  list(): Promise<CacheEntry[]>
+  /** True when there was one and it is gone; false also for a file that is being written just now. */
+  delete(url: string): Promise<boolean>
+  /** Deletes all; says how many went. */
+  clear(): Promise<number>
+}
+
+export interface CacheEntry {
+  url: string
+  /** Bytes that are there. */
+  bytes: number
+  /** They are the whole file; otherwise the next load goes on from them if the server allows it. */
+  complete: boolean
+  /** Of these bytes. */
+  sha256: string
+  /** Milliseconds since 1970. */
+  savedAt: number
 }
 
 export interface ChatMessage {
@@ -80,7 +100,11 @@ export interface LoadOptions {
   threads?: number
   /** Positions that the KV cache can hold. Default: the model's own, at most 4096. */
   contextLength?: number
-  /** Keep the file for the next visit. Not there yet: true. */
+  /**
+   * Read a URL's file from the copy kept in this browser, without any request, and keep one for the next visit; default true.
+   * The key is the URL: a file that changes under its address is fetched anew after `nucleus.cache.delete`, or where `sha256`
+   * asks for another one. A local file is never kept.
+   */
   cache?: boolean
   /** 64 hexadecimal digits; a file with another hash is refused with `hash-mismatch`. */
   sha256?: string
@@ -88,8 +112,9 @@ export interface LoadOptions {
 }
 
 export interface LoadProgress {
-  phase: 'download' | 'parse' | 'upload' | 'compile' | 'self-test'
-  /** Bytes of the file in `download` and `upload`, GPU programs in `compile`, else parts of the work. Never above `total`. */
+  /** `cache`: the kept copy is read; `retry`: the connection was lost, and another try follows. */
+  phase: 'download' | 'cache' | 'retry' | 'parse' | 'upload' | 'compile' | 'self-test'
+  /** Bytes of the file in `download`, `cache`, `retry` and `upload`, GPU programs in `compile`, else parts of the work. Never above `total`. */
   received: number
   /** null when the server does not say. */
   total: number | null
@@ -130,11 +155,13 @@ export interface ModelInfo {
    * context (made when a run needs it), working memory, tokenizer; and in GPU memory, 0 where the GPU cannot hold the model.
    */
   memoryNeeds: { weights: number; cache: number; work: number; tokenizer: number; gpu: number }
-  /** Files are not kept yet: always false. */
+  /** The file was kept from an earlier load: nothing was asked of the network. */
   fromCache: boolean
   /** Milliseconds from the engine's taking up the request to the ready model. */
   loadMs: number
   hasChatTemplate: boolean
+  /** What there is to say of the cache, as sentences: a damaged copy, no room; null when all is as it should be. */
+  cacheNotice: string | null
   /** Of the file, lower-case hex. */
   sha256: string
 }

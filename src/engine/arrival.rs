@@ -1,4 +1,4 @@
-//! A model's bytes as they arrive: hashed, the header judged as soon as it is there, the tensors each to its room.
+//! A model's bytes as they arrive: the header judged as soon as it is there, the tensors each to its room.
 //!
 //! Invariant: takes bytes when they come and waits for nothing; whoever builds the model looks here for what has come.
 
@@ -25,7 +25,8 @@ pub struct Arrival {
     name: String,
     options: LoadOptions,
     progress: Progress,
-    hasher: Sha256,
+    /// Of all parts of a split model; that of a single file, `fetch` knows.
+    hasher: Option<Sha256>,
     /// Until the header is there.
     head: Option<Head>,
     /// From then on.
@@ -54,7 +55,7 @@ impl Arrival {
             name,
             options,
             progress: Progress::new(id, LoadPhase::Download),
-            hasher: Sha256::new(),
+            hasher: None,
             head: None,
             rooms: None,
             opened: None,
@@ -98,27 +99,15 @@ impl Arrival {
         self.failure.take()
     }
 
-    /// The transfer has ended. Errors: `truncated`; `hash-mismatch`; those of a header that came with the last byte.
+    /// The transfer has ended. Errors: `truncated`; those of a header that came with the last byte.
     pub fn complete(&mut self) -> Result<()> {
         if let Some(head) = &self.head {
             let header = head.end()?;
             self.open(header)?;
         }
         self.rooms.as_ref().expect("the header is there").end(self.n_bytes())?;
-        self.sha256()?;
         self.is_complete = true;
         Ok(())
-    }
-
-    /// Lower-case hex, of all bytes. Errors: `hash-mismatch`.
-    pub fn sha256(&self) -> Result<String> {
-        let found: String = self.hasher.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        match &self.options.sha256 {
-            Some(expected) if !found.eq_ignore_ascii_case(expected) => {
-                Err(Error::HashMismatch(format!("The file's SHA-256 is {found}; expected {expected}.")))
-            }
-            _ => Ok(found),
-        }
     }
 
     /// Bytes of all files so far.
@@ -127,7 +116,9 @@ impl Arrival {
     }
 
     fn place(&mut self, bytes: &[u8]) -> Result<()> {
-        self.hasher.update(bytes);
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(bytes);
+        }
         let at = self.start + self.position;
         let rest = self.end.map_or(u64::MAX, |end| end - at);
         let bytes = &bytes[..bytes.len().min(usize::try_from(rest).unwrap_or(usize::MAX))];
@@ -170,7 +161,7 @@ impl Arrival {
         }
         self.n_beginnings += 1;
         (self.position, self.total) = (0, total);
-        self.hasher.reset();
+        self.progress.restart();
         (self.head, self.rooms, self.opened) = (Some(Head::new(total)), None, None);
         Ok(())
     }
@@ -208,6 +199,7 @@ impl<'a> ArrivalSink<'a> {
         let mut arrival = self.arrival.borrow_mut();
         arrival.total = Some(whole.data_end() as u64);
         (arrival.is_split, arrival.n_beginnings) = (true, 1);
+        arrival.hasher = Some(Sha256::new());
         arrival.expect(whole)
     }
 
@@ -215,6 +207,12 @@ impl<'a> ArrivalSink<'a> {
     pub fn begin_part(&mut self, start: u64, end: u64) {
         let mut arrival = self.arrival.borrow_mut();
         (arrival.start, arrival.end, arrival.position) = (start, Some(end), 0);
+    }
+
+    /// Of all parts that have come, lower-case hex.
+    pub fn sha256(&self) -> String {
+        let hash = self.arrival.borrow().hasher.clone().expect("the model is split").finalize();
+        hash.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
@@ -241,6 +239,12 @@ impl Sink for ArrivalSink<'_> {
         let (n_bytes, total) = (arrival.n_bytes(), arrival.total);
         arrival.progress.reached(n_bytes, total);
         Ok(())
+    }
+
+    fn phase(&mut self, phase: LoadPhase) {
+        let mut arrival = self.arrival.borrow_mut();
+        let (n_bytes, total) = (arrival.n_bytes(), arrival.total);
+        arrival.progress.enter(phase, n_bytes, total);
     }
 }
 

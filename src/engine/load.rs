@@ -4,11 +4,12 @@
 //! any two tensors.
 
 use super::arrival::{Arrival, ArrivalSink, stopped};
-use super::source::{self, Part};
+use super::source::{self, How, Part};
 use super::{BUILD, Engine, Model, mail, memory_bytes, threads};
 use crate::backend::{Budget, ChosenBackend, Estimate, Loader, Stage};
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
+use crate::fetch::Fetched;
 use crate::gguf::Gguf;
 use crate::model::{ModelConfig, Plan, Weights};
 use crate::protocol::{Credit, Event, LoadOptions, LoadPhase, LoadProgress, MAX_THREADS, ModelInfo, Source};
@@ -36,7 +37,16 @@ impl Engine {
         let start = now_ms();
         self.model = None;
         self.mail.begin(id, Credit::Unlimited);
-        let loaded = self.load_model(id, source, files, options).await;
+        let loaded = match source::parts(source.clone(), files) {
+            Ok(parts) => {
+                let loaded = self.load_model(id, source.file_name(), &parts, options).await;
+                if let Err(error) = &loaded {
+                    source::forget_refused(&parts, error).await;
+                }
+                loaded
+            }
+            Err(error) => Err(error),
+        };
         self.mail.end();
         let mut model = loaded?;
         model.info.load_ms = now_ms() - start;
@@ -45,13 +55,11 @@ impl Engine {
         Ok(info)
     }
 
-    async fn load_model(&mut self, id: u32, source: Source, files: Vec<Blob>, options: LoadOptions) -> Result<Model> {
-        let name = source.file_name().to_owned();
-        let parts = source::parts(source, files)?;
+    async fn load_model(&mut self, id: u32, name: &str, parts: &[Part], options: LoadOptions) -> Result<Model> {
         let threads = options.threads;
-        let arrival = RefCell::new(Arrival::new(id, name, options, self.mail.clone()));
-        let arrived = self.arrive(&parts, &arrival).await?;
-        let (n_bytes, sha256) = (arrival.borrow().n_bytes(), arrival.borrow().sha256()?);
+        let arrival = RefCell::new(Arrival::new(id, name.to_owned(), options.clone(), self.mail.clone()));
+        let (fetched, arrived) = self.arrive(parts, &options, &arrival).await?;
+        let n_bytes = arrival.borrow().n_bytes();
         drop(arrival);
 
         let Arrived { loader, tokenizer, mut info } = arrived;
@@ -70,27 +78,35 @@ impl Engine {
         let backend = backend.await?;
         describe_backend(&mut info, &backend);
         info.kv_bytes_per_position = backend.kv_bytes_per_position() as u64;
-        (info.bytes, info.sha256, info.memory_bytes) = (n_bytes, sha256, memory_bytes());
+        (info.bytes, info.memory_bytes) = (n_bytes, memory_bytes());
+        (info.sha256, info.from_cache, info.cache_notice) = (fetched.sha256, fetched.from_cache, fetched.notice);
         Ok(Model { backend, tokenizer, info, cached: Vec::new() })
     }
 
     /// Fetches a model, and hands its tensors over meanwhile.
-    async fn arrive(&mut self, parts: &[Part], arrival: &RefCell<Arrival>) -> Result<Arrived> {
-        let (mail, signal) = (self.mail.clone(), self.mail.abort_signal());
+    async fn arrive(
+        &mut self,
+        parts: &[Part],
+        options: &LoadOptions,
+        arrival: &RefCell<Arrival>,
+    ) -> Result<(Fetched, Arrived)> {
+        let (mail, stop) = (self.mail.clone(), self.mail.abort_signal());
+        let how = How { stop: &stop, cache: options.cache.unwrap_or(true), sha256: options.sha256.as_deref() };
         let mut sink = ArrivalSink::new(arrival);
-        let mut fetching = pin!(source::transfer(parts, &mail, &signal, &mut sink));
-        let mut is_fetched = false;
+        let mut fetching = pin!(source::transfer(parts, &mail, how, &mut sink));
+        let (mut is_fetched, mut fetched) = (false, None);
         let (mut building, mut n_beginnings) = (None, 0);
         poll_fn(|context| {
             let is_stopped = self.attend(context);
-            if !is_fetched && let Poll::Ready(fetched) = fetching.as_mut().poll(context) {
+            if !is_fetched && let Poll::Ready(outcome) = fetching.as_mut().poll(context) {
                 is_fetched = true;
                 let mut arrival = arrival.borrow_mut();
                 if let Some(failure) = arrival.failure() {
                     return Poll::Ready(Err(failure));
                 }
-                if let Err(error) = fetched.and_then(|()| arrival.complete()) {
-                    return Poll::Ready(Err(error));
+                match outcome.and_then(|outcome| arrival.complete().map(|()| outcome)) {
+                    Ok(outcome) => fetched = Some(outcome),
+                    Err(error) => return Poll::Ready(Err(error)),
                 }
             }
             if is_fetched && is_stopped {
@@ -113,7 +129,10 @@ impl Engine {
                     context.waker().wake_by_ref();
                     Poll::Pending
                 }
-                built => Poll::Ready(built),
+                built => Poll::Ready(built.map(|arrived| {
+                    let fetched = fetched.take().expect("what was built had come in full");
+                    (fetched, arrived)
+                })),
             }
         })
         .await
@@ -175,6 +194,8 @@ impl Opened {
             load_ms: 0.0,
             has_chat_template: gguf.metadata.get("tokenizer.chat_template").is_some(),
             sha256: String::new(),
+            from_cache: false,
+            cache_notice: None,
         };
         let plan = Plan::new(config, weights);
         let n_threads = options.threads.unwrap_or(MAX_THREADS) as usize;
@@ -214,6 +235,17 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) fn new(id: u32, phase: LoadPhase) -> Self {
         Self { id, phase, reported: 0 }
+    }
+
+    /// A phase begins, so far into the bytes.
+    pub(super) fn enter(&mut self, phase: LoadPhase, received: u64, total: Option<u64>) {
+        (self.phase, self.reported) = (phase, received);
+        report(self.id, phase, received, total);
+    }
+
+    /// The bytes come from the first one again.
+    pub(super) fn restart(&mut self) {
+        self.reported = 0;
     }
 
     /// Something that takes no time to speak of, between others.

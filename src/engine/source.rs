@@ -5,7 +5,7 @@
 use super::arrival::{ArrivalSink, HeadSink};
 use super::mail::Mail;
 use crate::error::{Error, Result, quoted};
-use crate::fetch::{self, Sink};
+use crate::fetch::{self, Fetched, Request, Sink};
 use crate::gguf::{Gguf, part_names};
 use crate::protocol::Source;
 use std::rc::Rc;
@@ -86,42 +86,70 @@ fn disk_parts(mut files: Vec<(String, Blob)>) -> Result<Vec<Part>> {
     )))
 }
 
+/// How the files of a model are fetched.
+#[derive(Clone, Copy)]
+pub struct How<'a> {
+    /// Aborted when the load is stopped.
+    pub stop: &'a AbortSignal,
+    /// Kept copies are read, and files are kept.
+    pub cache: bool,
+    /// Of the whole model, lower-case hex.
+    pub sha256: Option<&'a str>,
+}
+
 /// Fetches all of a model. Of a split one the headers come first, all of them, so that whatever they rule out is refused before the
 /// tensors come.
-pub async fn transfer(parts: &[Part], mail: &Rc<Mail>, signal: &AbortSignal, sink: &mut ArrivalSink<'_>) -> Result<()> {
+pub async fn transfer(parts: &[Part], mail: &Rc<Mail>, how: How<'_>, sink: &mut ArrivalSink<'_>) -> Result<Fetched> {
     if let [part] = parts {
-        return part.fetch(signal, sink).await;
+        return part.fetch(how, sink).await;
     }
     let mut headers = Vec::with_capacity(parts.len());
+    let how_part = How { sha256: None, ..how };
     for part in parts {
-        headers.push((part.name.clone(), part.header(mail, signal).await?));
+        headers.push((part.name.clone(), part.header(mail, how_part).await?));
     }
     let (whole, starts) = Gguf::join(headers)?;
     let ends = starts.iter().skip(1).copied().chain([whole.data_end()]);
     let ranges: Vec<_> = starts.iter().copied().zip(ends).collect();
     sink.expect(whole)?;
+    let mut from_cache = true;
+    let mut notices = Vec::new();
     for (part, (start, end)) in parts.iter().zip(ranges) {
         sink.begin_part(start as u64, end as u64);
-        part.fetch(signal, sink).await?;
+        let fetched = part.fetch(how_part, sink).await?;
+        from_cache &= fetched.from_cache;
+        notices.extend(fetched.notice.filter(|notice| !notices.contains(notice)));
     }
-    Ok(())
+    let sha256 = sink.sha256();
+    fetch::check_sha256(&sha256, how.sha256)?;
+    Ok(Fetched { sha256, from_cache, notice: (!notices.is_empty()).then(|| notices.join(" ")) })
+}
+
+/// Deletes the kept copies of files that were refused for what is in them.
+pub async fn forget_refused(parts: &[Part], error: &Error) {
+    for part in parts {
+        if let Place::Url(url) = &part.place {
+            fetch::forget_refused(url, error).await;
+        }
+    }
 }
 
 impl Part {
-    async fn fetch(&self, signal: &AbortSignal, sink: &mut impl Sink) -> Result<()> {
+    async fn fetch(&self, how: How<'_>, sink: &mut impl Sink) -> Result<Fetched> {
+        let How { stop, cache, sha256 } = how;
         match &self.place {
-            Place::Url(url) => fetch::url(url, signal, sink).await,
-            Place::Disk(blob) => fetch::blob(blob, sink).await,
+            Place::Url(url) => fetch::url(Request { url, stop, cache, sha256 }, sink).await,
+            Place::Disk(blob) => fetch::blob(blob, sha256, sink).await,
         }
     }
 
     /// Its header; the transfer ends there.
-    async fn header(&self, mail: &Rc<Mail>, signal: &AbortSignal) -> Result<Gguf> {
+    async fn header(&self, mail: &Rc<Mail>, how: How<'_>) -> Result<Gguf> {
         let mut sink = HeadSink::new(mail.clone());
-        let fetched = self.fetch(signal, &mut sink).await;
+        let fetched = self.fetch(how, &mut sink).await;
         match (sink.header, fetched) {
             (Some(header), _) => Ok(header),
-            (None, Ok(())) => sink.head.end(),
+            (None, Ok(_)) => sink.head.end(),
             (None, Err(error)) => Err(error),
         }
     }

@@ -15,6 +15,8 @@ pub fn loading(progress: &LoadProgress, bytes_per_s: Option<f64>) -> String {
             let rate = bytes_per_s.map_or(String::new(), |rate| format!(", {}/s", bytes(rate as u64)));
             format!("Downloading: {}{rate}", amount())
         }
+        LoadPhase::Cache => format!("Reading the kept copy: {}", amount()),
+        LoadPhase::Retry => format!("The connection was lost at {}. Trying again", amount()),
         LoadPhase::Parse => "Reading the file's header".to_owned(),
         LoadPhase::Upload => format!("Preparing the weights: {}", amount()),
         LoadPhase::Compile => {
@@ -120,6 +122,8 @@ pub mod tests {
             load_ms: 1.0,
             has_chat_template: true,
             sha256: String::new(),
+            from_cache: false,
+            cache_notice: None,
         }
     }
 
@@ -134,6 +138,12 @@ pub mod tests {
         };
         assert_eq!(plain(LoadPhase::Download, 49_000_000, Some(98_000_000), None), "Downloading: 49 MB of 98 MB");
         assert_eq!(plain(LoadPhase::Download, 49_000_000, None, Some(12e6)), "Downloading: 49 MB, 12 MB/s");
+        assert_eq!(
+            plain(LoadPhase::Cache, 9_900_000, Some(98_000_000), None),
+            "Reading the kept copy: 9.9 MB of 98 MB"
+        );
+        let lost = plain(LoadPhase::Retry, 49_000_000, Some(98_000_000), None);
+        assert_eq!(lost, "The connection was lost at 49 MB of 98 MB. Trying again");
         assert_eq!(plain(LoadPhase::Parse, 0, None, None), "Reading the file's header");
         assert_eq!(
             plain(LoadPhase::Upload, 49_000_000, Some(98_000_000), None),

@@ -9,6 +9,7 @@ use super::client::unexpected;
 use super::convert::{self, put, value};
 use super::dom;
 use super::form::random_seed;
+use super::kept_view;
 use super::options;
 use super::picker::ModelSource;
 use super::run::Start;
@@ -38,6 +39,7 @@ pub fn install(app: &Rc<App>) -> Object {
     method(&nucleus, "stop", app, |app, _, _| async move { app.stop().await.map(|()| JsValue::UNDEFINED) });
     method(&nucleus, "unload", app, |app, _, _| async move { app.unload().await.map(|()| JsValue::UNDEFINED) });
     method(&nucleus, "diagnostics", app, diagnostics);
+    kept_view::install(&nucleus);
     nucleus
 }
 

@@ -197,7 +197,8 @@ impl App {
         let loaded = self.load_unsaid(source, options, on_progress).await;
         match &loaded {
             Ok(info) => self.stage.say(&format!(
-                "{} is ready after {}: {} of weights, {} of memory. Press Generate.",
+                "{}{} is ready after {}: {} of weights, {} of memory. Press Generate.",
+                info.cache_notice.as_ref().map_or(String::new(), |notice| format!("{notice} ")),
                 info.name,
                 milliseconds(info.load_ms),
                 bytes(info.bytes),

@@ -98,6 +98,8 @@ pub fn progress(progress: &LoadProgress) -> Object {
     let object = Object::new();
     let phase = match progress.phase {
         LoadPhase::Download => "download",
+        LoadPhase::Cache => "cache",
+        LoadPhase::Retry => "retry",
         LoadPhase::Parse => "parse",
         LoadPhase::Upload => "upload",
         LoadPhase::Compile => "compile",
@@ -131,10 +133,11 @@ pub fn model_info(info: &ModelInfo) -> Object {
     put(&object, "selfTest", info.self_test.as_ref().map_or(JsValue::NULL, |test| self_test(test).into()));
     put(&object, "memoryBytes", info.memory_bytes as f64);
     put(&object, "memoryNeeds", memory_needs(&info.memory_needs));
-    put(&object, "fromCache", false);
     put(&object, "loadMs", info.load_ms);
     put(&object, "hasChatTemplate", info.has_chat_template);
     put(&object, "sha256", &info.sha256);
+    put(&object, "fromCache", info.from_cache);
+    put(&object, "cacheNotice", info.cache_notice.as_deref().map_or(JsValue::NULL, JsValue::from_str));
     object
 }
 

@@ -1,7 +1,7 @@
 //! The page: everything on the main thread. It starts the engine worker, shows what it sends, and is `window.nucleus`.
 //!
 //! Reading order: [`words`], [`about`], [`sentence`], [`ladder`], [`branches`], [`race`], [`agreement`], [`report`], [`time_share`],
-//! [`curves`], [`what_if`], [`download`] and [`pacing`] turn records into what is shown, [`share`], [`run_file`] and [`compare`] carry
+//! [`curves`], [`what_if`], [`download`], [`sources`], [`kept_words`] and [`pacing`] turn records into what is shown, [`share`], [`run_file`] and [`compare`] carry
 //! them elsewhere and back, [`lesson`] and [`recorded`] are the guided path, and [`options`] turns what was asked for into
 //! protocol structs; all of these are pure and tested natively. The rest is
 //! browser glue: `client` talks to the worker, `run` paces one run, `app` ties controls and views together, `api` is the JavaScript
@@ -16,6 +16,7 @@ pub mod branches;
 pub mod compare;
 pub mod curves;
 pub mod download;
+pub mod kept_words;
 pub mod ladder;
 pub mod lesson;
 pub mod marks;
@@ -27,6 +28,7 @@ pub mod report;
 pub mod run_file;
 pub mod sentence;
 pub mod share;
+pub mod sources;
 pub mod time_share;
 pub mod what_if;
 pub mod words;
@@ -65,6 +67,8 @@ mod form;
 mod gauge;
 #[cfg(target_arch = "wasm32")]
 mod inspector;
+#[cfg(target_arch = "wasm32")]
+mod kept_view;
 #[cfg(target_arch = "wasm32")]
 mod output;
 #[cfg(target_arch = "wasm32")]

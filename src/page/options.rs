@@ -94,9 +94,7 @@ pub fn load(options: Value) -> Result<LoadOptions> {
         _ => BackendChoice::Auto,
     };
     let threads = fields.whole("threads", 1, MAX_THREADS)?;
-    if fields.flag("cache")? == Some(true) {
-        return Err(not_yet("cache", "files are fetched anew at every visit: leave it out, or pass false"));
-    }
+    let cache = fields.flag("cache")?;
     let sha256 = fields.text("sha256")?.map(|hash| sha256_hex(&hash)).transpose()?;
     let context_length = fields.whole("contextLength", 1, u32::MAX)?;
     match fields.take("onProgress") {
@@ -104,7 +102,7 @@ pub fn load(options: Value) -> Result<LoadOptions> {
         Some(other) => return Err(wrong("onProgress", &other, "a function")),
     }
     fields.finish()?;
-    Ok(LoadOptions { backend, threads, context_length, sha256 })
+    Ok(LoadOptions { backend, threads, context_length, cache, sha256 })
 }
 
 /// `tokenize`'s options: whether control tokens in the text are parsed.
@@ -317,10 +315,6 @@ fn wrong(name: &str, found: &Value, expected: &str) -> Error {
         Value::Other(what) => (*what).to_owned(),
     };
     Error::BadOption(format!("`{name}` is {found}: expected {expected}."))
-}
-
-fn not_yet(name: &str, instead: &str) -> Error {
-    Error::UnsupportedOption(format!("`{name}` is not there yet: {instead}."))
 }
 
 #[cfg(test)]

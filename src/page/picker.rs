@@ -5,6 +5,7 @@
 
 use super::dom::{self, TextCell, by_id, on};
 use super::download::Download;
+use super::kept_view::KeptView;
 use super::words::bytes;
 use super::{about, options};
 use crate::clock::now_ms;
@@ -54,6 +55,7 @@ pub struct Picker {
     bar: HtmlProgressElement,
     progress_text: TextCell,
     download: Cell<Download>,
+    kept: Rc<KeptView>,
     /// Name of the file that was last chosen: what a model calls itself is often obscure.
     file_name: RefCell<String>,
 }
@@ -61,6 +63,7 @@ pub struct Picker {
 impl Picker {
     /// `choose` is called with every choice of the reader.
     pub fn new(choose: impl Fn(ModelSource) + 'static) -> Rc<Self> {
+        let choose = Rc::new(choose);
         let this = Rc::new(Self {
             panel: by_id("picker"),
             toggle: by_id("model"),
@@ -73,11 +76,11 @@ impl Picker {
             bar: by_id("progress"),
             progress_text: TextCell::of_id("progress-text"),
             download: Cell::default(),
+            kept: KeptView::new(choose.clone()),
             file_name: RefCell::default(),
         });
         let picker = Rc::clone(&this);
         on(&this.toggle, "click", move |_: Event| picker.set_open(picker.panel.hidden()));
-        let choose = Rc::new(choose);
         this.listen(&choose);
         listen_for_drops(choose);
         this
@@ -154,6 +157,7 @@ impl Picker {
         self.loading.set_hidden(true);
         self.set_enabled(true);
         self.set_open(model.is_none());
+        self.kept.refresh();
         self.show(model);
     }
 

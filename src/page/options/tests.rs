@@ -203,10 +203,11 @@ fn load_options() {
     ]);
     let options = load(fine).expect("all of these are there");
     let (context_length, sha256) = (Some(512), Some("a".repeat(64)));
-    assert_eq!(options, LoadOptions { backend: BackendChoice::Cpu, threads: Some(16), context_length, sha256 });
+    let (backend, cache) = (BackendChoice::Cpu, Some(false));
+    assert_eq!(options, LoadOptions { backend, threads: Some(16), context_length, cache, sha256 });
     assert_eq!(load(Other("undefined")), Ok(LoadOptions::default()));
     let kind = |name: &str, value: Value| load(object(&[(name, value)])).expect_err(name).kind();
-    assert_eq!(kind("cache", Bool(true)), "unsupported-option");
+    assert_eq!(kind("cache", Number(1.0)), "bad-option");
     for n_threads in [0.0, 1.5, 17.0] {
         assert_eq!(kind("threads", Number(n_threads)), "bad-option");
     }
