@@ -66,7 +66,7 @@ pub async fn url(request: Request<'_>, sink: &mut impl Sink) -> Result<Fetched> 
                     }
                     KeptCopy::None => {}
                 }
-                entry = Entry::open(folder, request.url).await;
+                entry = Entry::open(folder, request.url, request.stop).await;
                 if entry.is_none() {
                     notices.push("The file was not kept: another tab is storing it, or this browser cannot.".into());
                 }

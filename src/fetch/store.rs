@@ -5,11 +5,16 @@
 //!
 //! Invariant: a crash at any moment leaves an entry that is whole, or one that is known to be partial, or none.
 
+use super::connection::pause;
 use crate::kept::{Folder, Record, data_name, key, record_name, without_fragment};
 use js_sys::{Date, Uint8Array};
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
-use web_sys::{FileSystemReadWriteOptions, FileSystemSyncAccessHandle};
+use web_sys::{AbortSignal, FileSystemReadWriteOptions, FileSystemSyncAccessHandle};
+
+/// A page that was reloaded while it stored a file lets go of it a moment later.
+const N_TRIES: u32 = 3;
+const TRY_EVERY_MS: u32 = 200;
 
 /// An entry that is open for writing.
 pub struct Entry {
@@ -22,10 +27,17 @@ pub struct Entry {
 
 impl Entry {
     /// None when another tab writes this entry, or this browser cannot write while bytes arrive.
-    pub async fn open(folder: Folder, url: &str) -> Option<Self> {
+    pub async fn open(folder: Folder, url: &str, stop: &AbortSignal) -> Option<Self> {
         folder.sweep().await;
         let key = key(url);
-        let data = open_file(&folder, &data_name(&key)).await?;
+        let mut data = open_file(&folder, &data_name(&key)).await;
+        for _ in 0..N_TRIES {
+            if data.is_none() {
+                pause(TRY_EVERY_MS, stop).await;
+                data = open_file(&folder, &data_name(&key)).await;
+            }
+        }
+        let data = data?;
         let Some(record) = open_file(&folder, &record_name(&key)).await else {
             data.close();
             return None;

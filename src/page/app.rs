@@ -217,6 +217,11 @@ impl App {
     ) -> Result<ModelInfo> {
         let (source, blobs) = match source {
             ModelSource::Url(url) => (Source::Url(absolute(&url)?), Vec::new()),
+            ModelSource::Files(_) if options.cache == Some(true) => {
+                return Err(Error::BadOption(
+                    "`cache` is true: expected it for a URL only; a local file is not kept.".into(),
+                ));
+            }
             ModelSource::Files(files) => {
                 let (names, blobs) = files.into_iter().unzip();
                 (Source::Files(names), blobs)

@@ -11,6 +11,27 @@ let server;
 before(async () => { server = await startFaultServer(FILE); });
 after(() => server?.close());
 
+/** Writes zeros over a kept file, from `position` on; a negative one counts from its end. */
+const spoil = (page, position) => page.evaluate(async position => {
+  const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle('nucleus-models-1');
+  for await (const [name, file] of folder.entries()) {
+    if (!name.endsWith('.data')) continue;
+    const size = (await file.getFile()).size;
+    const writable = await file.createWritable({ keepExistingData: true });
+    await writable.write({ type: 'write', position: position < 0 ? size + position : position, data: new Uint8Array(1000) });
+    await writable.close();
+  }
+}, position);
+/** Loads some of the slow route, and stops. */
+const loadPartly = async (page, url) => {
+  const sent = server.slowlySent;
+  const loading = page.evaluate(url => window.nucleus.load(url).then(() => 'loaded', error => error.kind), url);
+  while (server.slowlySent < sent + 100_000) await new Promise(resolve => setTimeout(resolve, 20));
+  await page.evaluate(() => window.nucleus.stop());
+  const kind = await loading;
+  const [entry] = await page.evaluate(() => window.nucleus.cache.list());
+  return { kind, ...entry };
+};
 const reload = async page => {
   await page.reload();
   await page.evaluate(() => window.nucleus.ready);
@@ -41,18 +62,8 @@ pageTest('the second visit needs no network; a deleted file does', {}, async pag
 pageTest('a kept copy with a zeroed tail is found out, deleted and fetched anew', {}, async page => {
   const url = server.url('good');
   const { sha256 } = loaded(await attempt(page, url));
-  const spoil = position => page.evaluate(async position => {
-    const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle('nucleus-models-1');
-    for await (const [name, file] of folder.entries()) {
-      if (!name.endsWith('.data')) continue;
-      const size = (await file.getFile()).size;
-      const writable = await file.createWritable({ keepExistingData: true });
-      await writable.write({ type: 'write', position: position < 0 ? size + position : position, data: new Uint8Array(1000) });
-      await writable.close();
-    }
-  }, position);
   for (const position of [-1000, 0]) {
-    await spoil(position);
+    await spoil(page, position);
     const n = server.requests.length;
     const healed = loaded(await attempt(page, url));
     assert.equal(healed.fromCache, false);
@@ -66,23 +77,41 @@ pageTest('a kept copy with a zeroed tail is found out, deleted and fetched anew'
 
 pageTest('a stopped download is not taken for a file, and goes on where it was, also after a reload', {}, async page => {
   const url = server.url('slow');
-  // The first report comes with the first megabyte, or the end: a stop by the clock.
-  const kind = await page.evaluate(async url => {
-    const loading = window.nucleus.load(url).then(() => 'loaded', error => error.kind);
-    await new Promise(resolve => setTimeout(resolve, 250));
-    await window.nucleus.stop();
-    return loading;
-  }, url);
-  assert.equal(kind, 'cancelled');
-  const [[kept, isComplete, bytes]] = await page.evaluate(async () => (await window.nucleus.cache.list()).map(entry => [entry.url, entry.complete, entry.bytes]));
-  assert.deepEqual([kept, isComplete], [url, false]);
+  const { kind, complete, bytes } = await loadPartly(page, url);
+  assert.deepEqual([kind, complete], ['cancelled', false]);
   assert.ok(bytes > 0 && bytes < server.bytes, `${bytes} bytes`);
   await reload(page);
   const outcome = loaded(await attempt(page, url));
   assert.equal(outcome.bytes, server.bytes);
   assert.equal(server.last('slow').range, `bytes=${bytes}-`);
   assert.deepEqual(outcome.kept, [[url, true, server.bytes]]);
-  assert.equal(outcome.sha256, loaded(await attempt(page, server.url('good'))).sha256);
+  const { sha256 } = loaded(await attempt(page, server.url('good')));
+  assert.equal(outcome.sha256, sha256);
+
+  await page.evaluate(() => window.nucleus.cache.clear());
+  await loadPartly(page, url);
+  await spoil(page, 100);
+  const spoilt = loaded(await attempt(page, url));
+  assert.equal(spoilt.sha256, sha256, 'a part that is damaged is not gone on with');
+  assert.equal(server.last('slow').range, undefined);
+});
+
+pageTest('a tab that is closed while it loads loses little: the rest is asked for', { provoked: PROVOKED }, async page => {
+  const real = await startFaultServer(fileURLToPath(new URL(`../../www/${MODEL}`, import.meta.url)));
+  try {
+    const url = real.url('silent');
+    await page.evaluate(url => new Promise(resolve => {
+      window.nucleus.load(url, { onProgress: ({ received, total }) => received / total > 0.58 && resolve() }).catch(() => {});
+    }), url);
+    await reload(page);
+    const outcome = loaded(await attempt(page, url));
+    const [, start] = real.last('silent').range.match(/bytes=(\d+)-/);
+    assert.ok(start > real.cut - 9e6 && start <= real.cut, `from ${start}, cut at ${real.cut}`);
+    assert.equal(outcome.bytes, real.bytes);
+    assert.equal(outcome.sha256, 'b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53');
+  } finally {
+    await real.close();
+  }
 });
 
 pageTest('a full disk costs the copy, not the load', {}, async page => {
@@ -132,6 +161,8 @@ pageTest('without a private file system it works as before, and says so', {
   assert.match(await page.textContent('#status'), /keeps no files.* is ready/);
   assert.equal(outcome.fromCache, false);
   assert.deepEqual(outcome.kept, []);
+  const local = await page.evaluate(() => window.nucleus.load(new Blob([]), { cache: true }).catch(error => [error.kind, error.message]));
+  assert.match(`${local}`, /bad-option,.*a local file is not kept/);
 });
 
 pageTest('the real model: kept, listed on the page, deleted there', {}, async page => {

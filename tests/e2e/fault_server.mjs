@@ -8,9 +8,9 @@ const HTML = '<!DOCTYPE html><html><body><h1>Not what you asked for</h1></body><
 
 /**
  * Serves `file` under each route, from another origin than the page. `requests` lists what came: route, method, Range and
- * If-Range. `pace`: milliseconds between the pieces of the routes that are slow.
+ * If-Range; `slowlySent` counts the bytes of the slow route, some 300 kB/s of them.
  */
-export async function startFaultServer(file, { pace = 30 } = {}) {
+export async function startFaultServer(file) {
   const bytes = fs.readFileSync(file);
   const cut = Math.floor(bytes.length * 0.6);
   const requests = [];
@@ -30,10 +30,12 @@ export async function startFaultServer(file, { pace = 30 } = {}) {
     { ETag: ETAG, 'Content-Range': `bytes ${from}-${bytes.length - 1}/${bytes.length}`, ...more }, bytes.subarray(from));
   const from = request => Number(/bytes=(\d+)-/.exec(request.headers.range ?? '')?.[1] ?? NaN);
   /** Slowly, so that there is time to stop it. */
+  let slowlySent = 0;
   const slow = async (response, body) => {
     for (let i = 0; i < body.length && !response.destroyed; i += 16384) {
       response.write(body.subarray(i, i + 16384));
-      await new Promise(resolve => setTimeout(resolve, pace));
+      slowlySent += 16384;
+      await new Promise(resolve => setTimeout(resolve, 55));
     }
     response.end();
   };
@@ -102,6 +104,7 @@ export async function startFaultServer(file, { pace = 30 } = {}) {
   const address = `http://localhost:${server.address().port}/`;
   return {
     bytes: bytes.length, cut, requests, count,
+    get slowlySent() { return slowlySent; },
     url: route => address + route,
     last: route => requests.findLast(request => request.route === route && request.method === 'GET'),
     close: () => { server.closeAllConnections(); return new Promise(resolve => server.close(resolve)); },
