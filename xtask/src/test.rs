@@ -109,7 +109,9 @@ impl Stage {
             Stage::Fast => &[Tool::WasmTarget, Tool::RustSource, Tool::WasmBindgen, Tool::Browser],
             Stage::Dist => &dist::TOOLS,
             Stage::EndToEnd => &[Tool::NodePackages, Tool::Browser],
-            Stage::Firefox => &[Tool::WasmTarget, Tool::WasmBindgen, Tool::NodePackages, Tool::Browser, Tool::Firefox],
+            Stage::Firefox => {
+                &[Tool::WasmTarget, Tool::WasmBindgen, Tool::NodePackages, Tool::Browser, Tool::Firefox, Tool::WebKit]
+            }
         }
     }
 
@@ -186,7 +188,7 @@ fn end_to_end(tools: &Tools, counts: &mut Counts) -> Result<()> {
 }
 
 /// The library's wasm tests in Firefox, as the wasm stage has built them, less the GPU's: there is no adapter where there is no
-/// graphics card. Then the page, beside Chromium.
+/// graphics card. Then the page in it and, where there is one, in WebKit, beside Chromium.
 fn firefox(tools: &Tools, counts: &mut Counts) -> Result<()> {
     let mut cargo = tools.command("cargo");
     cargo.args(["test", "--target=wasm32-unknown-unknown", "--lib", "--test=tiny_models"]);

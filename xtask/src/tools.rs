@@ -35,6 +35,8 @@ pub enum Tool {
     CppCompiler,
     /// Firefox and its driver.
     Firefox,
+    /// WebKitGTK's driver, its small browser, and a display for it, where they can be had.
+    WebKit,
     /// A Vulkan driver, for the GPU engine natively: the machine's own, or Mesa's, which computes on the CPU. Linux only.
     Vulkan,
 }
@@ -93,12 +95,8 @@ impl Tools {
                 Tool::PeerPackages => tools.node_packages("bench", "wllama, to measure against")?,
                 Tool::Browser => tools.browser()?,
                 Tool::CppCompiler => cpp_compiler()?,
-                Tool::Firefox => {
-                    if tools.find(&FIREFOX).is_err() {
-                        apt_install(&["firefox-esr"], "Firefox, for the tests in a second browser")?;
-                    }
-                    tools.cargo_tool("geckodriver", GECKODRIVER_VERSION, &["geckodriver"], "drives Firefox")?;
-                }
+                Tool::Firefox => tools.firefox()?,
+                Tool::WebKit => tools.webkit(),
                 Tool::Vulkan => vulkan()?,
             }
         }
@@ -181,6 +179,24 @@ impl Tools {
             return Ok(());
         }
         apt_install(&BROWSER_PACKAGES, "Chromium, its driver and fonts, for the tests in a real browser")
+    }
+
+    fn firefox(&self) -> Result<()> {
+        if self.find(&FIREFOX).is_err() {
+            apt_install(&["firefox-esr"], "Firefox, for the tests in a second browser")?;
+        }
+        self.cargo_tool("geckodriver", GECKODRIVER_VERSION, &["geckodriver"], "drives Firefox")
+    }
+
+    /// Tests do without where it cannot be installed, and say so: not every system has packages of it.
+    fn webkit(&self) {
+        if self.find(&["WebKitWebDriver"]).is_ok() && self.find(&["xvfb-run"]).is_ok() {
+            return;
+        }
+        let why = "WebKit, for the tests in a third browser";
+        if let Err(error) = apt_install(&["webkit2gtk-driver", "xvfb", "xauth"], why) {
+            println!("xtask: there is no WebKit: {error:#}");
+        }
     }
 
     fn node_major(&self) -> Option<u32> {
