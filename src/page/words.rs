@@ -171,9 +171,15 @@ pub fn explain(error: &Error) -> String {
         Error::NotGguf(_) | Error::Truncated(_) | Error::UnsupportedVersion(_) | Error::WrongEndian(_) => {
             ("This is not a file that can be loaded.", "Choose a complete GGUF file, version 2 or 3.")
         }
-        Error::UnsupportedArchitecture(_) | Error::UnsupportedQuantization(_) => (
-            "This model is of a kind that is not supported yet.",
-            "SmolLM2 and other llama models work, in F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K or Q6_K.",
+        Error::BadSplit(_) => {
+            ("The files do not make one model.", "Choose all parts of one split model together, as they were published.")
+        }
+        Error::UnsupportedArchitecture(_) => {
+            ("This model is of a kind that is not supported yet.", "Choose a model of one of those families.")
+        }
+        Error::UnsupportedQuantization(_) => (
+            "This model's weights are in a format that is not supported yet.",
+            "Choose one in F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K or Q6_K.",
         ),
         Error::TooLarge(_) => ("The model does not fit.", "Choose a smaller model or a shorter context."),
         Error::Network(_) => {
