@@ -15,9 +15,16 @@ mod watched_allocator;
 use nucleus::Result;
 use nucleus::gguf::Gguf;
 use nucleus::model::{ModelConfig, Weights};
-use nucleus::tokenizer::Tokenizer;
+use nucleus::protocol::ChatMessage;
+use nucleus::tokenizer::{Tokenizer, render_template};
 use refusal::in_words;
 use watched_allocator::{backed_by, largest_allocation};
+
+/// Bytes that a template may take at once: several times the longest one that is read.
+const MAX_OF_A_TEMPLATE: usize = 4 << 20;
+
+/// 2025-12-03.
+const NOW: u64 = 1_764_720_000;
 
 /// The directory of a file, if it is accepted.
 pub fn gguf(file: &[u8]) -> Option<Gguf> {
@@ -48,6 +55,18 @@ pub fn model(file: &[u8]) -> Option<(ModelConfig, Weights)> {
 pub fn tokenizer(file: &[u8], vocab_size: usize) -> Option<Tokenizer> {
     let gguf = gguf(file)?;
     in_words(Tokenizer::from_metadata(&gguf.metadata, vocab_size)).ok()
+}
+
+/// The prompt that a template makes of a conversation, if the template is accepted.
+pub fn chat_prompt(template: &str, messages: &[ChatMessage]) -> Option<String> {
+    let (result, largest) = largest_allocation(|| render_template(template, messages, &[], NOW));
+    assert!(largest <= MAX_OF_A_TEMPLATE, "allocated {largest} bytes at once");
+    if let Err(error) = &result {
+        let sentence = error.to_string();
+        assert_eq!(error.kind(), "template-refused", "{sentence}");
+        assert!(sentence.len() <= 450 && !sentence.contains(char::is_control), "{sentence:?}");
+    }
+    result.ok()
 }
 
 /// What `read` makes of a file of `n_bytes`: it allocates nothing that the file does not back, and a refusal is in words.

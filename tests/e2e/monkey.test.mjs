@@ -1,11 +1,11 @@
 // A thousand random things that a reader could do, one upon the other: nothing throws, nothing sticks.
-// The seed is printed; MONKEY_SEED=… repeats a run, MONKEY_N=… makes it longer or shorter.
+// MONKEY_SEED=… makes other ones, MONKEY_N=… more or fewer.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { pageTest } from './browser.mjs';
 
 const N_ACTIONS = Number(process.env.MONKEY_N ?? 1000);
-const SEED = Number(process.env.MONKEY_SEED ?? Date.now() % 1_000_000);
+const SEED = Number(process.env.MONKEY_SEED ?? 1);
 
 /** mulberry32: small, and the same everywhere. */
 function generator(seed) {
@@ -73,7 +73,6 @@ pageTest(`${N_ACTIONS} random actions (MONKEY_SEED=${SEED})`, {
   // The address field of the picker may name what is not there.
   provoked: [/Failed to load resource/, /ERR_|net::/],
 }, async page => {
-  console.log(`MONKEY_SEED=${SEED}`);
   const random = generator(SEED);
   const pick = list => list[Math.floor(random() * list.length)];
   const trail = [];

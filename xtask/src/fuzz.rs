@@ -14,7 +14,7 @@ use crate::run;
 use crate::tools::Tools;
 
 /// The targets, with as many inputs as they take in ten seconds or so.
-const TARGETS: [(&str, u32); 3] = [("gguf", 100_000), ("model", 150_000), ("tokenizer", 3_000)];
+const TARGETS: [(&str, u32); 4] = [("gguf", 100_000), ("model", 150_000), ("tokenizer", 3_000), ("chat", 20_000)];
 
 /// What `cargo fuzz` passes, too: counters on every edge, and what is compared with what.
 const RUSTFLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
