@@ -1,19 +1,19 @@
-//! A forward pass as plain as it can be: whole matrices as numbers, one token after the other, every position looked at again. It
-//! shares the reading of files with the engine, and nothing else.
+//! A forward pass as plain as it can be: whole matrices as numbers, all tokens together, every position looked at again. It
+//! shares the reading of files with the engine, and of the formats that it does not know itself; nothing else.
 
 use nucleus::gguf::Gguf;
-use nucleus::quant::GgmlType;
+use nucleus::quant::{GgmlType, dequantize_row};
 use std::f64::consts::PI;
+use std::thread;
 
-/// A model whose matrices are F32, Q4_0 or Q8_0.
 pub struct Reference<'a> {
     file: &'a [u8],
     gguf: Gguf,
     family: String,
 }
 
-/// The rows of a matrix.
-type Rows = Vec<Vec<f64>>;
+/// The rows of a matrix, or a vector for each position.
+pub type Rows = Vec<Vec<f64>>;
 
 impl<'a> Reference<'a> {
     pub fn new(file: &'a [u8]) -> Self {
@@ -22,8 +22,8 @@ impl<'a> Reference<'a> {
         Self { file, gguf, family }
     }
 
-    /// Logits after the last of `ids`.
-    pub fn logits(&self, ids: &[u32]) -> Vec<f64> {
+    /// Logits after each of `ids`.
+    pub fn logits(&self, ids: &[u32]) -> Rows {
         let is_gemma = self.family == "gemma3";
         let table = self.matrix("token_embd.weight").unwrap();
         let n_embd = table[0].len();
@@ -33,20 +33,20 @@ impl<'a> Reference<'a> {
             self.attention(layer, &mut xs);
             self.feed_forward(layer, &mut xs);
         }
-        let last = self.norm("output_norm.weight", xs.last().unwrap());
-        times(&self.matrix("output.weight").unwrap_or(table), &last)
+        times(&self.matrix("output.weight").unwrap_or(table), &self.norms("output_norm.weight", &xs))
     }
 
     fn attention(&self, layer: usize, xs: &mut Rows) {
         let name = |role: &str| format!("blk.{layer}.{role}");
-        let head_dim = self.number("attention.key_length").unwrap() as usize;
+        let n_heads = self.number("attention.head_count").unwrap();
+        let head_dim = self.number("attention.key_length").unwrap_or(xs[0].len() as f64 / n_heads) as usize;
         let is_local = self.family == "gemma3" && layer % 6 != 5;
         let is_rotated = self.family != "smollm3" || layer % 4 != 3;
+        let normed = self.norms(&name("attn_norm.weight"), xs);
         let heads = |role: &str| -> Vec<Rows> {
             let weight = self.matrix(&name(&format!("{role}.weight"))).unwrap();
             let bias = self.vector(&name(&format!("{role}.bias")));
-            let heads = |(position, x): (usize, &Vec<f64>)| {
-                let mut y = times(&weight, &self.norm(&name("attn_norm.weight"), x));
+            let heads = |(position, mut y): (usize, Vec<f64>)| {
                 if let Some(bias) = &bias {
                     y.iter_mut().zip(bias).for_each(|(y, bias)| *y += bias);
                 }
@@ -61,7 +61,7 @@ impl<'a> Reference<'a> {
                 }
                 heads
             };
-            xs.iter().enumerate().map(heads).collect()
+            times(&weight, &normed).into_iter().enumerate().map(heads).collect()
         };
         let (q, k, v) = (heads("attn_q"), heads("attn_k"), heads("attn_v"));
         let window = if is_local { self.number("attention.sliding_window").unwrap() as usize } else { usize::MAX };
@@ -84,24 +84,27 @@ impl<'a> Reference<'a> {
             "gemma3" => 0.5 * x * (1.0 + ((2.0 / PI).sqrt() * (x + 0.044715 * x * x * x)).tanh()),
             _ => x / (1.0 + (-x).exp()),
         };
-        let gated = |x: &Vec<f64>| {
-            let x = self.norm(&name("ffn_norm"), x);
-            times(&gate, &x).into_iter().zip(times(&up, &x)).map(|(gate, up)| activation(gate) * up).collect()
+        let normed = self.norms(&name("ffn_norm"), xs);
+        let gated = |(gate, up): (Vec<f64>, Vec<f64>)| {
+            gate.into_iter().zip(up).map(|(gate, up)| activation(gate) * up).collect()
         };
-        let gated: Rows = xs.iter().map(gated).collect();
+        let gated: Rows = times(&gate, &normed).into_iter().zip(times(&up, &normed)).map(gated).collect();
         self.add(&name("ffn_down"), &name("post_ffw_norm"), &gated, xs);
     }
 
     /// xs += W ys, normalised where the file has a norm for that.
     fn add(&self, weight: &str, norm: &str, ys: &Rows, xs: &mut Rows) {
         let weight = self.matrix(weight).unwrap();
-        for (x, y) in xs.iter_mut().zip(ys) {
-            let mut delta = times(&weight, y);
+        for (x, mut delta) in xs.iter_mut().zip(times(&weight, ys)) {
             if self.gguf.tensor(norm).is_some() {
                 delta = self.norm(norm, &delta);
             }
             x.iter_mut().zip(delta).for_each(|(x, delta)| *x += delta);
         }
+    }
+
+    fn norms(&self, weight: &str, xs: &Rows) -> Rows {
+        xs.iter().map(|x| self.norm(weight, x)).collect()
     }
 
     fn norm(&self, weight: &str, x: &[f64]) -> Vec<f64> {
@@ -174,15 +177,45 @@ impl<'a> Reference<'a> {
                     low.chain(block[2..].iter().map(move |byte| value(byte >> 4)))
                 })
                 .collect(),
-            other => panic!("{} is not known here", other.name()),
+            other => {
+                let mut values = vec![0.0; tensor.n_elements()];
+                dequantize_row(other, bytes, &mut values).unwrap();
+                values.into_iter().map(f64::from).collect()
+            }
         };
         Some(values.chunks(tensor.row_len()).map(<[f64]>::to_vec).collect())
     }
 }
 
-/// W x
-fn times(weight: &Rows, x: &[f64]) -> Vec<f64> {
-    weight.iter().map(|row| row.iter().zip(x).map(|(w, x)| w * x).sum()).collect()
+/// W x for each x, which threads share out among them; in the browser there is one.
+fn times(weight: &Rows, xs: &[Vec<f64>]) -> Rows {
+    let product = |xs: &[Vec<f64>]| {
+        let mut ys = vec![Vec::with_capacity(weight.len()); xs.len()];
+        for row in weight {
+            ys.iter_mut().zip(xs).for_each(|(y, x)| y.push(dot(row, x)));
+        }
+        ys
+    };
+    let n_threads = thread::available_parallelism().map_or(1, usize::from);
+    if n_threads == 1 {
+        return product(xs);
+    }
+    thread::scope(|scope| {
+        let parts = xs.chunks(xs.len().div_ceil(n_threads)).map(|xs| scope.spawn(|| product(xs)));
+        parts.collect::<Vec<_>>().into_iter().flat_map(|part| part.join().unwrap()).collect()
+    })
+}
+
+/// In eight sums, which a processor can go on with side by side.
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
+    let mut sums = [0.0; 8];
+    for (a, b) in a.iter().zip(b) {
+        for (sum, (a, b)) in sums.iter_mut().zip(a.iter().zip(b)) {
+            *sum += a * b;
+        }
+    }
+    sums.iter().sum::<f64>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f64>()
 }
 
 /// softmax(q k / √n) v over some positions, of head `group` of each.

@@ -3,6 +3,7 @@
 //! Invariant: measures nothing itself.
 
 pub mod cpu;
+pub mod perplexity;
 
 use std::path::Path;
 use std::process::Command;

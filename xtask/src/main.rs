@@ -22,6 +22,7 @@ cargo xtask serve [--port N]   get the model, build, and serve the page (port 80
 cargo xtask test [STAGE]       every check, or one stage: fmt, clippy, native, fuzz, wasm, fast, dist, e2e, firefox
 cargo xtask bench cpu [OPTION] measure the CPU engine in the browser: kernels, and whole models, with --peers beside other engines
 cargo xtask bench gpu [MODEL]  measure the GPU engine natively, by default on the default model
+cargo xtask bench perplexity [OPTION]   both engines beside a scalar reference on a fixed text, in every format
 cargo xtask dist               build dist/, a folder that any static host can serve
 cargo xtask model [FORMAT]     get the default model into www/models/, or make it there in another format (Q8_0, Q4_K_M)
 cargo xtask model gemma        get Gemma 3 270M, which some tests run on where it is there
@@ -49,6 +50,7 @@ fn dispatch() -> Result<()> {
         ["model", "gemma"] => gemma::ensure(),
         ["model", format] => model::ensure_format(format).map(drop),
         ["bench", "cpu", ref options @ ..] => bench::cpu::measure(options),
+        ["bench", "perplexity", ref options @ ..] => bench::perplexity::measure(options),
         ["bench", "gpu"] => bench::gpu(None),
         ["bench", "gpu", file] => bench::gpu(Some(file)),
         ["dist"] => dist::build(),

@@ -75,7 +75,7 @@ impl Options {
     }
 }
 
-fn positive(option: &str, value: &str) -> Result<u32> {
+pub fn positive(option: &str, value: &str) -> Result<u32> {
     let number = value.parse().ok().filter(|&number| number > 0);
     number.with_context(|| format!("{option} takes a number from 1 on, found `{value}`"))
 }
