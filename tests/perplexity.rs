@@ -12,8 +12,8 @@ use model::{default_file, default_model, gpu_backend, open_gpu};
 use perplexity::{Deviation, PROSE, perplexity, step_through};
 use reference::Reference;
 
-/// Fewer than the bench: a software GPU takes a while for each.
-const N_TOKENS: usize = 48;
+/// Fewer than in the bench, so that it is done in seconds; with half as many the roundings of a token or two decide.
+const N_TOKENS: usize = 64;
 
 #[pollster::test]
 async fn perplexity_of_both_engines_is_that_of_a_plain_pass() {
@@ -28,10 +28,12 @@ async fn perplexity_of_both_engines_is_that_of_a_plain_pass() {
     let cpu = step_through(&mut model.backend, &ids).await.unwrap();
     let mut gpu = gpu_backend(&open_gpu().await, &file, N_TOKENS).await.unwrap();
     let gpu = step_through(&mut gpu, &ids).await.unwrap();
-    for (engine, logits, largest_nmse) in [("CPU", cpu, 1e-3), ("GPU", gpu, 1e-8)] {
-        let Deviation { percent, worst_nmse, .. } = Deviation::new(&logits, &exact, &ids);
-        println!("{engine}: {percent:+.4} %, worst nmse {worst_nmse:.1e}");
-        assert!(Deviation::new(&logits, &exact, &ids).is_near(), "{engine}: {percent} % from {found}");
+    // Seen at the worst position: 2e-3 with most activations in eight bits, 2e-11 in float32.
+    for (engine, logits, largest_nmse) in [("CPU", cpu, 5e-3), ("GPU", gpu, 1e-9)] {
+        let deviation = Deviation::new(&logits, &exact, &ids);
+        let Deviation { perplexity, percent, worst_nmse } = deviation;
+        println!("{engine}: {perplexity:.4}, {percent:+.4} %, worst nmse {worst_nmse:.1e}");
+        assert!(deviation.is_near(), "{engine}: perplexity {perplexity}, {percent} % from {found}");
         assert!(worst_nmse < largest_nmse, "{engine}: normalised mean square error {worst_nmse:.1e}");
     }
 }

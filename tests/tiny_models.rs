@@ -73,7 +73,9 @@ fn normalised_error(ours: &[f32], expected: &[f64]) -> f64 {
 /// Ids and llama.cpp's logits, for each case of a model.
 fn cases(name: &str) -> Vec<(Vec<u32>, Vec<f64>)> {
     let index: Value = serde_json::from_str(INDEX).unwrap();
-    let model = index["models"].as_array().unwrap().iter().find(|model| model["file"] == name).unwrap();
+    let models = index["models"].as_array().unwrap();
+    assert_eq!(models.len(), MODELS.len(), "all of them are tested");
+    let model = models.iter().find(|model| model["file"] == name).unwrap();
     let case = |case: &Value| (model::ids(&case["ids"]), model::floats(&case["logits"]));
     model["cases"].as_array().unwrap().iter().map(case).collect()
 }

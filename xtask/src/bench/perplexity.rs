@@ -11,7 +11,7 @@ use crate::{model, run};
 const USAGE: &str = "\
 cargo xtask bench perplexity [OPTION...]
   --formats A,B       the default model in these formats, made from it where they are missing (default: all)
-  --tokens N          tokens of the text (default: 256)";
+  --tokens N          tokens of the text (default: 192)";
 
 /// All that `examples/requantize` writes.
 const FORMATS: [&str; 14] =
@@ -33,7 +33,7 @@ pub fn measure(arguments: &[&str]) -> Result<()> {
 }
 
 fn parse<'a>(arguments: &[&'a str]) -> Result<(Vec<&'a str>, u32)> {
-    let (mut formats, mut n_tokens) = (FORMATS.to_vec(), 256);
+    let (mut formats, mut n_tokens) = (FORMATS.to_vec(), 192);
     let mut words = arguments.iter();
     while let Some(&word) = words.next() {
         let mut value = || words.next().with_context(|| format!("{word} takes a value:\n{USAGE}"));
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn by_default_every_format_is_measured() {
-        assert_eq!(parse(&[]).unwrap(), (FORMATS.to_vec(), 256));
+        assert_eq!(parse(&[]).unwrap(), (FORMATS.to_vec(), 192));
         assert_eq!(parse(&["--tokens", "64", "--formats", "Q4_1,F16"]).unwrap(), (vec!["Q4_1", "F16"], 64));
     }
 
