@@ -1,5 +1,6 @@
 //! The perplexity of the default model on the start of a text: both engines against a plain pass. `cargo xtask bench perplexity`
 //! does this in every format.
+#![cfg(not(target_arch = "wasm32"))]
 
 #[path = "support/model.rs"]
 mod model;
