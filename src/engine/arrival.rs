@@ -149,7 +149,7 @@ impl Arrival {
     }
 
     /// The file in progress begins, or begins anew.
-    fn begin(&mut self, total: Option<u64>) -> Result<()> {
+    fn begin(&mut self, total: Option<u64>, is_certain: bool) -> Result<()> {
         if self.is_split {
             // Of a part, tensors may have been handed over; the parts before it will not come again.
             if self.position > 0 {
@@ -162,7 +162,7 @@ impl Arrival {
         self.n_beginnings += 1;
         (self.position, self.total) = (0, total);
         self.progress.restart();
-        (self.head, self.rooms, self.opened) = (Some(Head::new(total)), None, None);
+        (self.head, self.rooms, self.opened) = (Some(Head::new(total.filter(|_| is_certain))), None, None);
         Ok(())
     }
 
@@ -217,8 +217,8 @@ impl<'a> ArrivalSink<'a> {
 }
 
 impl Sink for ArrivalSink<'_> {
-    fn begin(&mut self, total: Option<u64>) -> Result<()> {
-        self.arrival.borrow_mut().begin(total)
+    fn begin(&mut self, total: Option<u64>, is_certain: bool) -> Result<()> {
+        self.arrival.borrow_mut().begin(total, is_certain)
     }
 
     fn take(&mut self, chunk: &Uint8Array) -> Result<()> {
@@ -262,8 +262,8 @@ impl HeadSink {
 }
 
 impl Sink for HeadSink {
-    fn begin(&mut self, total: Option<u64>) -> Result<()> {
-        self.head = Head::new(total);
+    fn begin(&mut self, total: Option<u64>, is_certain: bool) -> Result<()> {
+        self.head = Head::new(total.filter(|_| is_certain));
         Ok(())
     }
 

@@ -71,7 +71,8 @@ impl Download<'_> {
         match answer(&response).judge(asked) {
             Verdict::Whole { total, version } => {
                 (self.total, self.may_resume) = (total, true);
-                transfer.begin(total, version).await?;
+                // Another site's server may compress what it sends and not show that.
+                transfer.begin(total, is_own_site(url), version).await?;
             }
             Verdict::Rest { total } => {
                 self.total = total;
@@ -114,7 +115,12 @@ impl Download<'_> {
             let (at, n) = (transfer.received(), PIECE.min(n_bytes - transfer.received()));
             let piece = transfer.entry.as_ref().and_then(|entry| entry.read(at, n as u32).ok());
             let Some(piece) = piece.filter(|piece| piece.length() > 0) else { break };
-            transfer.take_stored(&piece)?;
+            match transfer.take_stored(&piece) {
+                Err(error @ (Error::Cancelled(_) | Error::TooLarge(_))) => return Err(error.into()),
+                // What the sink says of broken bytes is not said of the file.
+                Err(_) => break,
+                Ok(()) => {}
+            }
             // Stop is heard in between.
             pause(0, self.request.stop).await;
         }

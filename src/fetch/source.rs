@@ -17,8 +17,9 @@ const SLICE: f64 = 8e6;
 
 /// Takes a file's bytes in order, as they arrive. An error ends the transfer with it.
 pub trait Sink {
-    /// The file begins with its first byte; what came before is void. `total`: its bytes, if known.
-    fn begin(&mut self, total: Option<u64>) -> Result<()>;
+    /// The file begins with its first byte; what came before is void. `total`: its bytes, if known. `is_certain`: nothing may be
+    /// refused for that total otherwise, since it may be that of a compressed file.
+    fn begin(&mut self, total: Option<u64>, is_certain: bool) -> Result<()>;
 
     /// The next bytes.
     fn take(&mut self, chunk: &Uint8Array) -> Result<()>;
@@ -98,7 +99,7 @@ pub async fn url(request: Request<'_>, sink: &mut impl Sink) -> Result<Fetched> 
 /// Reads a local file. Errors: `network` when the browser cannot read it, `hash-mismatch`, or the sink's.
 pub async fn blob(blob: &Blob, sha256: Option<&str>, sink: &mut impl Sink) -> Result<Fetched> {
     let mut hash = Hash::default();
-    sink.begin(Some(blob.size() as u64))?;
+    sink.begin(Some(blob.size() as u64), true)?;
     let mut at = 0.0;
     while let Some(chunk) = slice(blob, at).await? {
         sink.take(&chunk)?;
@@ -150,7 +151,7 @@ async fn kept_copy(folder: &Folder, request: &Request<'_>, sink: &mut impl Sink)
 
 async fn read_kept(data: &Blob, record: Record, sink: &mut impl Sink) -> Result<KeptCopy> {
     sink.phase(LoadPhase::Cache);
-    let mut refused = sink.begin(Some(record.bytes)).err();
+    let mut refused = sink.begin(Some(record.bytes), true).err();
     let mut hash = Hash::default();
     let mut at = 0.0;
     loop {

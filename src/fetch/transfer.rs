@@ -37,11 +37,11 @@ impl<'a, S: Sink> Transfer<'a, S> {
     }
 
     /// The file begins with its first byte, which the server has yet to send.
-    pub async fn begin(&mut self, total: Option<u64>, version: Option<Version>) -> Result<()> {
+    pub async fn begin(&mut self, total: Option<u64>, is_certain: bool, version: Option<Version>) -> Result<()> {
         (self.hash, self.version, self.noted) = (Hash::default(), version, 0);
         let restarted = self.entry.as_ref().map_or(Ok(()), Entry::restart);
         self.check_store(restarted).await;
-        self.sink.begin(total)
+        self.sink.begin(total, is_certain)
     }
 
     /// The next bytes from the server.
@@ -61,7 +61,7 @@ impl<'a, S: Sink> Transfer<'a, S> {
     pub fn begin_stored(&mut self, version: Version) -> Result<()> {
         let total = version.total;
         (self.hash, self.version, self.noted) = (Hash::default(), Some(version), 0);
-        self.sink.begin(total)
+        self.sink.begin(total, false)
     }
 
     /// The next bytes from the store, which has them.

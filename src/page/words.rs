@@ -171,9 +171,10 @@ pub fn explain(error: &Error) -> String {
         Error::NotGguf(_) | Error::Truncated(_) | Error::UnsupportedVersion(_) | Error::WrongEndian(_) => {
             ("This is not a file that can be loaded.", "Choose a complete GGUF file, version 2 or 3.")
         }
-        Error::BadSplit(_) => {
-            ("The files do not make one model.", "Choose all parts of one split model together, as they were published.")
-        }
+        Error::BadSplit(_) => (
+            "The files do not make one model.",
+            "Choose all parts of one split model together, as they were published.",
+        ),
         Error::UnsupportedArchitecture(_) => {
             ("This model is of a kind that is not supported yet.", "Choose a model of one of those families.")
         }
