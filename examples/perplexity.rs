@@ -3,6 +3,8 @@
 //!
 //! Invariant: fails when an engine's perplexity is further from the reference's than [`TOLERANCE`].
 
+#[path = "../tests/support/nmse.rs"]
+mod nmse;
 #[path = "../tests/support/perplexity.rs"]
 mod perplexity;
 #[path = "../tests/support/reference.rs"]

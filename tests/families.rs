@@ -5,12 +5,15 @@
 mod everywhere_macro;
 #[path = "support/model.rs"]
 mod model;
+#[path = "support/nmse.rs"]
+mod nmse;
 #[path = "support/reference.rs"]
 mod reference;
 #[path = "../examples/write_tiny/shape.rs"]
 mod shape;
 
 use model::backend;
+use nmse::nmse;
 use nucleus::backend::{Backend, Logits, Wanted};
 use nucleus::gguf::Gguf;
 use nucleus::model::Architecture;
@@ -65,9 +68,7 @@ async fn error(backend: &mut impl Backend, ids: &[u32], expected: &[f64]) -> f64
     for id in rest {
         backend.forward(&[*id], Some((Wanted::All, &mut logits))).await.unwrap();
     }
-    assert_eq!(logits.all.len(), expected.len());
-    let error: f64 = logits.all.iter().zip(expected).map(|(a, b)| (f64::from(*a) - b).powi(2)).sum();
-    error / expected.iter().map(|x| x * x).sum::<f64>()
+    nmse(&logits.all, expected)
 }
 
 async fn cpu_logits_of_every_family_are_those_of_a_plain_pass() {

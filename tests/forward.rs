@@ -4,6 +4,8 @@
 mod distances;
 #[path = "support/model.rs"]
 mod model;
+#[path = "support/nmse.rs"]
+mod nmse;
 
 use distances::all_distances;
 use model::{default_file, default_model, gpu_backend, open_gpu};

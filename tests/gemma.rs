@@ -6,6 +6,8 @@
 mod distances;
 #[path = "support/model.rs"]
 mod model;
+#[path = "support/nmse.rs"]
+mod nmse;
 
 use distances::all_distances;
 use model::{backend_on, fixture, floats, gpu_backend, ids, open_gpu};

@@ -4,6 +4,8 @@
 
 #[path = "support/model.rs"]
 mod model;
+#[path = "support/nmse.rs"]
+mod nmse;
 #[path = "support/perplexity.rs"]
 mod perplexity;
 #[path = "support/reference.rs"]

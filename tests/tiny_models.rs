@@ -6,8 +6,11 @@
 mod everywhere_macro;
 #[path = "support/model.rs"]
 mod model;
+#[path = "support/nmse.rs"]
+mod nmse;
 
 use model::{backend, gpu_backend, open_gpu};
+use nmse::nmse;
 use nucleus::backend::{Backend, Logits, Wanted};
 use nucleus::gguf::Gguf;
 use serde_json::Value;
@@ -63,13 +66,6 @@ async fn logits(backend: &mut impl Backend, ids: &[u32]) -> Vec<f32> {
     logits.all
 }
 
-/// Σ (ours - expected)² / Σ expected².
-fn normalised_error(ours: &[f32], expected: &[f64]) -> f64 {
-    assert_eq!(ours.len(), expected.len());
-    let error: f64 = ours.iter().zip(expected).map(|(ours, expected)| (f64::from(*ours) - expected).powi(2)).sum();
-    error / expected.iter().map(|expected| expected * expected).sum::<f64>()
-}
-
 /// Ids and llama.cpp's logits, for each case of a model.
 fn cases(name: &str) -> Vec<(Vec<u32>, Vec<f64>)> {
     let index: Value = serde_json::from_str(INDEX).unwrap();
@@ -85,7 +81,7 @@ async fn check(name: &str, backend: &mut impl Backend, tolerance: f64) -> usize 
     let cases = cases(name);
     for (ids, expected) in &cases {
         backend.truncate_kv(0);
-        let error = normalised_error(&logits(backend, ids).await, expected);
+        let error = nmse(&logits(backend, ids).await, expected);
         assert!(error < tolerance, "{name}, {} tokens: normalised mean square error {error:.2e}", ids.len());
     }
     cases.len()
@@ -181,7 +177,7 @@ async fn agree(name: &str, backend: &mut impl Backend) -> [Vec<f32>; 3] {
 
     let expected: Vec<f64> = at_once.iter().map(|x| f64::from(*x)).collect();
     for other in [&one_by_one, &after_truncation] {
-        let error = normalised_error(other, &expected);
+        let error = nmse(other, &expected);
         assert!(error < 1e-9, "{name}: normalised mean square error {error:.2e}");
     }
     [at_once, one_by_one, after_truncation]
@@ -208,5 +204,5 @@ async fn refuses(backend: &mut impl Backend) {
     backend.truncate_kv(2);
     // One token by itself goes through other kernels on the GPU than three at once.
     let expected: Vec<f64> = expected.iter().map(|x| f64::from(*x)).collect();
-    assert!(normalised_error(&logits(backend, &[3]).await, &expected) < 1e-9);
+    assert!(nmse(&logits(backend, &[3]).await, &expected) < 1e-9);
 }

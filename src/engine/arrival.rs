@@ -7,7 +7,7 @@ use super::load::{Opened, Progress};
 use super::mail::Mail;
 use crate::assembly::{Head, Rooms};
 use crate::error::{Error, Result};
-use crate::fetch::Sink;
+use crate::fetch::{self, Sink};
 use crate::gguf::{Gguf, SplitNo};
 use crate::model::TensorId;
 use crate::protocol::{LoadOptions, LoadPhase};
@@ -211,8 +211,7 @@ impl<'a> ArrivalSink<'a> {
 
     /// Of all parts that have come, lower-case hex.
     pub fn sha256(&self) -> String {
-        let hash = self.arrival.borrow().hasher.clone().expect("the model is split").finalize();
-        hash.iter().map(|byte| format!("{byte:02x}")).collect()
+        fetch::hex(self.arrival.borrow().hasher.as_ref().expect("the model is split"))
     }
 }
 

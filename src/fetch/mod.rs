@@ -21,3 +21,5 @@ mod transfer;
 
 #[cfg(target_arch = "wasm32")]
 pub use source::{Fetched, Request, Sink, blob, check_sha256, forget_refused, url};
+#[cfg(target_arch = "wasm32")]
+pub use transfer::hex;

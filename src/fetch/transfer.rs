@@ -145,6 +145,11 @@ impl Hash {
 
     /// Lower-case hex, of the bytes so far.
     pub fn hex(&self) -> String {
-        self.hasher.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.hasher)
     }
+}
+
+/// Of the bytes so far, lower-case hex.
+pub fn hex(hasher: &Sha256) -> String {
+    hasher.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

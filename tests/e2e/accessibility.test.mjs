@@ -1,19 +1,6 @@
 // The page against axe-core's rules, WCAG 2.2 A and AA and its best practices: each state a reader meets, in both themes, on a phone too.
 import assert from 'node:assert/strict';
-import { createRequire } from 'node:module';
-import fs from 'node:fs';
-import { loadFixture, pageTest } from './browser.mjs';
-
-const axe = fs.readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-
-/** Rules that are broken, each with the elements that break it. */
-async function violations(page) {
-  await page.evaluate(axe);
-  return page.evaluate(async () => {
-    const { violations } = await window.axe.run(document, { resultTypes: ['violations'] });
-    return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(node => node.target.join(' ')).join(', ')}`);
-  });
-}
+import { loadFixture, pageTest, violations } from './browser.mjs';
 
 /** Opens every disclosure, so that what it hides is looked at too. */
 const openAll = page => page.evaluate(() => document.querySelectorAll('details').forEach(details => { details.open = true; }));

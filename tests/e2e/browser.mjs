@@ -1,6 +1,7 @@
 // One Chromium per test file, and a page that must stay free of errors.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
+import { createRequire } from 'node:module';
 import { after, before, test } from 'node:test';
 import { chromium } from 'playwright-core';
 
@@ -18,6 +19,16 @@ export const loadFixture = (page, name, options = {}) => page.evaluate(async ([b
 
 /** The worker that runs the engine; the compute threads beside it, if any, never answer. */
 export const engineWorker = page => page.workers().find(worker => worker.url().includes('engine_loader.js'));
+
+const axe = fs.readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+/** The rules of axe-core that the page breaks, each with the elements that break it. */
+export async function violations(page) {
+  await page.evaluate(axe);
+  return page.evaluate(async () => {
+    const { violations } = await window.axe.run(document, { resultTypes: ['violations'] });
+    return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(node => node.target.join(' ')).join(', ')}`);
+  });
+}
 
 let browser;
 before(async () => {

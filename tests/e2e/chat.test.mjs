@@ -1,19 +1,8 @@
 // Chat on the real model: turns, the cache between them, what is said and what it becomes, and how full the context is.
 import assert from 'node:assert/strict';
-import { createRequire } from 'node:module';
-import fs from 'node:fs';
-import { MODEL, loadFixture, pageTest } from './browser.mjs';
+import { MODEL, loadFixture, pageTest, violations } from './browser.mjs';
 
 const LOADED = `?model=${MODEL}&autoload=1`;
-const axe = fs.readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-
-async function violations(page) {
-  await page.evaluate(axe);
-  return page.evaluate(async () => {
-    const { violations } = await window.axe.run(document, { resultTypes: ['violations'] });
-    return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(node => node.target.join(' ')).join(', ')}`);
-  });
-}
 
 const turns = page => page.locator('#conversation .turn span').allTextContents();
 const roles = page => page.locator('#conversation .turn').evaluateAll(all => all.map(turn => turn.dataset.role));

@@ -1,6 +1,7 @@
 //! How far an engine's logits are from float32 (transformers), and llama.cpp's distance to it as the yardstick.
 
 use crate::model::{fixture, floats, ids};
+use crate::nmse::nmse;
 use nucleus::backend::{Backend, Logits, Wanted};
 use pollster::block_on;
 use serde_json::Value;
@@ -30,8 +31,7 @@ fn distances(ours: &[f32], exact: &Value, llama_cpp: &Value) -> (f64, f64) {
 /// Distance over a sample of the whole vocabulary, as a share of the values' own size.
 fn normalised_error(ours: &[f32], exact: &Value) -> f64 {
     let exact = floats(&exact["every_997th"]);
-    let error: f64 = exact.iter().enumerate().map(|(i, exact)| (f64::from(ours[i * 997]) - exact).powi(2)).sum();
-    error / exact.iter().map(|exact| exact * exact).sum::<f64>()
+    nmse(&(0..exact.len()).map(|i| ours[i * 997]).collect::<Vec<_>>(), &exact)
 }
 
 /// How far an engine is from float32 after some tokens.

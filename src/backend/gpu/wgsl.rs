@@ -17,6 +17,7 @@ macro_rules! files {
 
 pub const FILES: &[(&str, &str)] = files![
     "params",
+    "workgroup_sum",
     "unit",
     "nibbles",
     "fifth_bits",

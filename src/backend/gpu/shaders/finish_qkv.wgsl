@@ -1,4 +1,5 @@
 // import params
+// import workgroup_sum
 // From products to Q, K and V: biases added; heads of Q and K normalised (NORMED) and rotated (Su et al. 2021); K and V put into the
 // cache. Workgroup x is the head, those of Q before those of K and V; y is the token.
 //
@@ -13,7 +14,6 @@
 const FIRST_NORM = (N_HEADS + 2u * N_KV_HEADS) * HEAD_DIM;
 
 var<workgroup> head: array<f32, HEAD_DIM>;
-var<workgroup> squares: array<f32, 64>;
 
 // Value i of the head, which turns with its partner.
 fn rotated(token: u32, i: u32) -> f32 {
@@ -48,14 +48,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         head[i] = value;
         square += value * value;
     }
-    squares[local] = square;
-    workgroupBarrier();
     if (NORMED && !is_v) {
-        var total = 0.0;
-        for (var i = 0u; i < 64u; i++) {
-            total += squares[i];
-        }
-        let scale = inverseSqrt(total / f32(HEAD_DIM) + NORM_EPS);
+        let scale = inverseSqrt(workgroup_sum(square, local) / f32(HEAD_DIM) + NORM_EPS);
         let weights = FIRST_NORM + select(HEAD_DIM, 0u, is_q);
         for (var i = local; i < HEAD_DIM; i += 64u) {
             head[i] *= scale * heads[weights + i];
